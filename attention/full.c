@@ -1,0 +1,18 @@
+/* full: every query keeps every key.
+ *
+ * The baseline of every comparison. Cost: T^2 d a block and head.
+ * Example: semfocus train even-pairs --attention full */
+#include "attention/attention.h"
+
+static size_t keep_all(uint32_t *kept, const sf_query *query) {
+    for (size_t j = 0; j < query->keys; j++) kept[j] = (uint32_t)j;
+    return query->keys;
+}
+
+const sf_selector sf_selector_full = {
+    .version = 1,
+    .name = "full",
+    .summary = "every key",
+    .selects_by = SF_BY_POSITION,
+    .keep = keep_all,
+};

@@ -1,0 +1,31 @@
+/* softmax: weights proportional to exp(score), over the kept keys alone.
+ *
+ * w_j = exp(s_j - max s) / sum_i exp(s_i - max s);  ds_j = w_j (dw_j - sum_i w_i dw_i).
+ * The default weighting; the spelling topk:5 means topk:5/softmax. */
+#include <math.h>
+
+#include "attention/attention.h"
+
+static void softmax(double *weights, const double *scores, size_t kept) {
+    double largest = scores[0];
+    for (size_t j = 1; j < kept; j++) largest = fmax(largest, scores[j]);
+    double total = 0;
+    for (size_t j = 0; j < kept; j++) total += weights[j] = exp(scores[j] - largest);
+    for (size_t j = 0; j < kept; j++) weights[j] /= total;
+}
+
+static void softmax_backward(double *dscores, const double *dweights, const double *weights, const double *scores,
+                             size_t kept) {
+    (void)scores;
+    double mean = 0;
+    for (size_t j = 0; j < kept; j++) mean += weights[j] * dweights[j];
+    for (size_t j = 0; j < kept; j++) dscores[j] = weights[j] * (dweights[j] - mean);
+}
+
+const sf_weighting sf_weighting_softmax = {
+    .version = 1,
+    .name = "softmax",
+    .summary = "exponential weights that sum to 1",
+    .weigh = softmax,
+    .weigh_backward = softmax_backward,
+};

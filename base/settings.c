@@ -1,0 +1,228 @@
+#include "semfocus/settings.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "base/text.h"
+
+#define AT(member) offsetof(sf_config, member)
+
+static const sf_setting table[] = {
+    {"length", SF_INTEGER, SF_GROUP_SAMPLE, AT(length), "40", 1, 65536, NULL, "N",
+     "tokens in a sequence (listops: at most)"},
+    {"seed", SF_INTEGER, SF_GROUP_SAMPLE, AT(seed), "153476998", 0, 4294967295.0, NULL, "S",
+     "seed of initial weights, shuffling and dropout, and of the data unless data-seed is set"},
+
+    {"data-seed", SF_INTEGER, SF_GROUP_DATA, AT(data_seed), "-1", -1, 4294967295.0, NULL, "S",
+     "seed of the data; -1: the run's seed"},
+    {"train-count", SF_INTEGER, SF_GROUP_DATA, AT(train_count), "5000", 1, 1e7, NULL, "N",
+     "training sequences to sample"},
+    {"heldout-count", SF_INTEGER, SF_GROUP_DATA, AT(heldout_count), "2000", 1, 1e7, NULL, "N",
+     "held-out sequences to sample"},
+    {"vocab", SF_INTEGER, SF_GROUP_DATA, AT(vocab), "0", 0, 65536, NULL, "N",
+     "token ids in tsv: data, PAD excluded; 0: largest id + 1"},
+    {"classes", SF_INTEGER, SF_GROUP_DATA, AT(classes), "0", 0, 65536, NULL, "N",
+     "labels in tsv: data; 0: largest label + 1"},
+    {"pad", SF_CHOICE, SF_GROUP_DATA, AT(pad), "none", 0, 0, "none|mask", NULL,
+     "mask: round the length up to a multiple of the mechanism's k with PAD tokens"},
+
+    {"attention", SF_TEXT, SF_GROUP_MODEL, AT(attention), "full", 0, 0, NULL, "NAME",
+     "mechanism: full, banded:5, block:5+global:1, topk:5, ... (semfocus list attention)"},
+    {"width", SF_INTEGER, SF_GROUP_MODEL, AT(width), "64", 1, 4096, NULL, "N",
+     "model width d, also the width of every head"},
+    {"mlp-width", SF_INTEGER, SF_GROUP_MODEL, AT(mlp_width), "64", 1, 16384, NULL, "N", "hidden width of the MLP"},
+    {"heads", SF_INTEGER, SF_GROUP_MODEL, AT(heads), "1", 1, 64, NULL, "N", "attention heads"},
+    {"blocks", SF_INTEGER, SF_GROUP_MODEL, AT(blocks), "5", 1, 1024, NULL, "N", "transformer blocks"},
+    {"activation", SF_CHOICE, SF_GROUP_MODEL, AT(activation), "relu", 0, 0, "relu|gelu|mish", NULL,
+     "activation of the MLP"},
+    {"norm", SF_CHOICE, SF_GROUP_MODEL, AT(norm), "pre", 0, 0, "pre|post", NULL, "where LayerNorm stands"},
+    {"dropout", SF_REAL, SF_GROUP_MODEL, AT(dropout), "0.01", 0, 0.99, NULL, "P", "dropout rate"},
+    {"inverse-temperature", SF_REAL, SF_GROUP_MODEL, AT(inverse_temperature), "1", 0, 1e4, NULL, "X",
+     "factor on the attention scores"},
+
+    {"optimizer", SF_CHOICE, SF_GROUP_TRAINING, AT(optimizer), "sgd", 0, 0, "sgd|adam|adamw", NULL, "update rule"},
+    {"lr", SF_REAL, SF_GROUP_TRAINING, AT(lr), "0.1", 0, 1e4, NULL, "X", "learning rate"},
+    {"schedule", SF_CHOICE, SF_GROUP_TRAINING, AT(schedule), "decay", 0, 0, "decay|constant|cosine", NULL,
+     "learning rate over time: times gamma after every epoch, unchanged, or warm-up and cosine to 0"},
+    {"gamma", SF_REAL, SF_GROUP_TRAINING, AT(gamma), "0.9995", 0, 1, NULL, "X", "factor of schedule decay"},
+    {"warmup", SF_INTEGER, SF_GROUP_TRAINING, AT(warmup), "0", 0, 1e6, NULL, "N",
+     "epochs of linear warm-up of schedule cosine"},
+    {"momentum", SF_REAL, SF_GROUP_TRAINING, AT(momentum), "0", 0, 0.9999, NULL, "X", "momentum of sgd"},
+    {"weight-decay", SF_REAL, SF_GROUP_TRAINING, AT(weight_decay), "0", 0, 1e4, NULL, "X",
+     "L2 penalty (sgd, adam) or decoupled decay (adamw)"},
+    {"beta1", SF_REAL, SF_GROUP_TRAINING, AT(beta1), "0.9", 0, 0.999999, NULL, "X",
+     "first-moment decay of adam, adamw"},
+    {"beta2", SF_REAL, SF_GROUP_TRAINING, AT(beta2), "0.999", 0, 0.999999, NULL, "X",
+     "second-moment decay of adam, adamw"},
+    {"epsilon", SF_REAL, SF_GROUP_TRAINING, AT(epsilon), "1e-8", 1e-30, 1, NULL, "X",
+     "denominator offset of adam, adamw"},
+    {"clip", SF_REAL, SF_GROUP_TRAINING, AT(clip), "0.5", 0, 1e9, NULL, "X", "largest gradient norm; 0: no clipping"},
+    {"batch", SF_INTEGER, SF_GROUP_TRAINING, AT(batch), "25", 1, 65536, NULL, "N", "sequences in a training step"},
+    {"epochs", SF_INTEGER, SF_GROUP_TRAINING, AT(epochs), "100", 1, 1e6, NULL, "N", "passes over the training data"},
+    {"stop-at", SF_REAL, SF_GROUP_TRAINING, AT(stop_at), "0", 0, 100, NULL, "PERCENT",
+     "stop after the first epoch with this training accuracy; 0: never"},
+
+    {"threads", SF_INTEGER, SF_GROUP_MACHINE, AT(threads), "0", 0, 1024, NULL, "N",
+     "threads; 0: one per core; results do not depend on it"},
+    {"device", SF_CHOICE, SF_GROUP_MACHINE, AT(device), "cpu", 0, 0, "cpu", NULL, "where to compute"},
+    {"precision", SF_CHOICE, SF_GROUP_MACHINE, AT(precision), "f32", 0, 0, "f32", NULL, "arithmetic"},
+
+    {"json", SF_FLAG, SF_GROUP_OUTPUT, AT(json), "no", 0, 0, NULL, NULL, "print JSON"},
+    {"quiet", SF_FLAG, SF_GROUP_OUTPUT, AT(quiet), "no", 0, 0, NULL, NULL, "print results only"},
+
+    {"count", SF_INTEGER, SF_GROUP_FILE, AT(count), "5000", 1, 1e7, NULL, "N", "sequences to write"},
+    {"out", SF_TEXT, SF_GROUP_FILE, AT(out), "", 0, 0, NULL, "FILE", "file to write; standard output if not given"},
+};
+
+enum { SETTINGS = sizeof table / sizeof *table };
+_Static_assert(SETTINGS <= 64, "sf_config.given has one bit a setting");
+
+const sf_setting *sf_setting_at(size_t i) {
+    return i < SETTINGS ? &table[i] : NULL;
+}
+
+static const char *name_in_groups(const void *groups, size_t i) {
+    if (i >= SETTINGS) return NULL;
+    return (table[i].group & *(const unsigned *)groups) != 0 ? table[i].name : "";
+}
+
+sf_status sf_setting_find(const sf_setting **out, const char *name, unsigned groups) {
+    *out = NULL;
+    for (size_t i = 0; i < SETTINGS; i++) {
+        if ((table[i].group & groups) == 0 || strcmp(table[i].name, name) != 0) continue;
+        *out = &table[i];
+        return SF_OK;
+    }
+    char quoted[SF_QUOTE_SIZE];
+    const char *nearest = sf_text_nearest(name, name_in_groups, &groups);
+    if (nearest != NULL && *nearest != '\0')
+        return sf_fail(SF_BAD_INPUT, "unknown setting '%s'; did you mean '%s'?", sf_text_quote(quoted, name), nearest);
+    return sf_fail(SF_BAD_INPUT, "unknown setting '%s'; see --help or 'semfocus list settings'",
+                   sf_text_quote(quoted, name));
+}
+
+static void *member(sf_config *config, const sf_setting *setting) {
+    return (char *)config + setting->offset;
+}
+
+static size_t text_capacity(const sf_setting *setting) {
+    return setting->offset == AT(out) ? sizeof((sf_config *)0)->out : SF_TEXT_SIZE;
+}
+
+static bool choice_index(int64_t *out, const char *choices, const char *value) {
+    const size_t length = strlen(value);
+    int64_t index = 0;
+    for (const char *at = choices; at != NULL; index++) {
+        const char *end = strchr(at, '|');
+        const size_t width = end != NULL ? (size_t)(end - at) : strlen(at);
+        if (width == length && memcmp(at, value, length) == 0) {
+            *out = index;
+            return true;
+        }
+        at = end != NULL ? end + 1 : NULL;
+    }
+    return false;
+}
+
+static sf_status out_of_bounds(const sf_setting *setting, const char *value) {
+    char quoted[SF_QUOTE_SIZE];
+    return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be %s from %.10g to %.10g", setting->name,
+                   sf_text_quote(quoted, value), setting->kind == SF_INTEGER ? "a whole number" : "a number",
+                   setting->low, setting->high);
+}
+
+static sf_status parse(sf_config *config, const sf_setting *setting, const char *value) {
+    char quoted[SF_QUOTE_SIZE];
+    int64_t *integer = member(config, setting);
+    switch (setting->kind) {
+    case SF_INTEGER: {
+        int64_t number;
+        if (!sf_text_integer(&number, value) || (double)number < setting->low || (double)number > setting->high)
+            return out_of_bounds(setting, value);
+        *integer = number;
+        return SF_OK;
+    }
+    case SF_REAL: {
+        double number;
+        if (!sf_text_real(&number, value) || number < setting->low || number > setting->high)
+            return out_of_bounds(setting, value);
+        *(double *)member(config, setting) = number;
+        return SF_OK;
+    }
+    case SF_CHOICE:
+        if (choice_index(integer, setting->choices, value)) return SF_OK;
+        return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be one of %s", setting->name, sf_text_quote(quoted, value),
+                       setting->choices);
+    case SF_FLAG:
+        if (choice_index(integer, "no|yes", value)) return SF_OK;
+        return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be yes or no", setting->name, sf_text_quote(quoted, value));
+    case SF_TEXT:
+        if (strlen(value) >= text_capacity(setting))
+            return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be shorter than %zu characters", setting->name,
+                           sf_text_quote(quoted, value), text_capacity(setting));
+        strcpy(member(config, setting), value);
+        return SF_OK;
+    }
+    return SF_OK;
+}
+
+void sf_config_init(sf_config *config) {
+    *config = (sf_config){0};
+    for (size_t i = 0; i < SETTINGS; i++) {
+        const sf_status status = parse(config, &table[i], table[i].initial);
+        assert(status == SF_OK);
+        (void)status;
+    }
+}
+
+sf_status sf_config_set(sf_config *config, const char *name, const char *value) {
+    const sf_setting *setting;
+    SF_TRY(sf_setting_find(&setting, name, ~0U));
+    SF_TRY(parse(config, setting, value));
+    config->given |= UINT64_C(1) << (setting - table);
+    return SF_OK;
+}
+
+bool sf_config_given(const sf_config *config, const char *name) {
+    const sf_setting *setting;
+    return sf_setting_find(&setting, name, ~0U) == SF_OK && (config->given >> (setting - table) & 1) != 0;
+}
+
+void sf_config_text(char out[SF_TEXT_SIZE], const sf_config *config, const sf_setting *setting) {
+    const void *at = (const char *)config + setting->offset;
+    switch (setting->kind) {
+    case SF_INTEGER:
+        snprintf(out, SF_TEXT_SIZE, "%lld", (long long)*(const int64_t *)at);
+        return;
+    case SF_REAL: {
+        const double value = *(const double *)at;
+        for (int digits = 1; digits <= 17; digits++) { /* the shortest text that reads back as the same number */
+            snprintf(out, SF_TEXT_SIZE, "%.*g", digits, value);
+            if (strtod(out, NULL) == value) return;
+        }
+        return;
+    }
+    case SF_CHOICE:
+    case SF_FLAG: {
+        const char *choice = setting->kind == SF_FLAG ? "no|yes" : setting->choices;
+        for (int64_t i = *(const int64_t *)at; i > 0; i--) choice = strchr(choice, '|') + 1;
+        snprintf(out, SF_TEXT_SIZE, "%.*s", (int)strcspn(choice, "|"), choice);
+        return;
+    }
+    case SF_TEXT:
+        snprintf(out, SF_TEXT_SIZE, "%.*s", SF_TEXT_SIZE - 1, (const char *)at);
+        return;
+    }
+}
+
+sf_status sf_config_apply_recipe(sf_config *config, const char *const *recipe) {
+    for (; recipe != NULL && recipe[0] != NULL; recipe += 2) {
+        const sf_setting *setting;
+        SF_TRY(sf_setting_find(&setting, recipe[0], ~0U));
+        if ((config->given >> (setting - table) & 1) == 0) SF_TRY(parse(config, setting, recipe[1]));
+    }
+    return SF_OK;
+}

@@ -1,0 +1,22 @@
+/* Reading numbers strictly, and guessing what a mistyped name meant. */
+#ifndef SF_BASE_TEXT_H
+#define SF_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The whole text must be one number (no blanks, no trailing letters); false otherwise or when out of range. */
+bool sf_text_integer(int64_t *out, const char *text);
+bool sf_text_real(double *out, const char *text); /* finite only */
+
+/* The candidate with the fewest edits to `name`, or NULL if none is near enough to be a typing mistake.
+ * candidate(context, i) gives the i-th name, NULL at the end. */
+const char *sf_text_nearest(const char *name, const char *(*candidate)(const void *context, size_t i),
+                            const void *context);
+
+/* Makes untrusted text fit for a one-line message: at most a few dozen characters, control characters as '?'. */
+enum { SF_QUOTE_SIZE = 64 };
+const char *sf_text_quote(char out[SF_QUOTE_SIZE], const char *text);
+
+#endif

@@ -1,0 +1,42 @@
+/* What the verbs share: the table of verbs, reading of options, help, and output. Public headers only. */
+#ifndef SF_CLI_CLI_H
+#define SF_CLI_CLI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "semfocus/semfocus.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+typedef struct cli_request { /* a command line, read and checked */
+    sf_config config;
+    char **words; /* what is not an option */
+    size_t word_count;
+    const char *seeds, *attentions; /* as written, where the verb takes lists of them; NULL if not given */
+} cli_request;
+
+typedef struct cli_verb {
+    const char *name;
+    const char *usage;   /* what follows the name on the command line */
+    const char *summary; /* one line */
+    const char *details; /* further lines of --help, or NULL */
+    unsigned groups;     /* of settings it takes */
+    bool takes_lists;    /* --seed and --attention may be comma-separated */
+    size_t fewest_words, most_words;
+    int (*run)(const cli_request *request);
+} cli_verb;
+
+extern const cli_verb verb_list, verb_data, verb_solve, verb_train, verb_parity;
+
+/* Says what failed on standard error and gives the exit code that belongs to it. */
+int fail(sf_status status);
+int fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Prints one JSON document and a newline; releases it. */
+int print_json(json_t *document);
+/* Every byte reached standard output, or a sentence and EXIT_FAILED. */
+int finish_output(void);
+
+#endif

@@ -1,0 +1,51 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+static int print_rows_as_json(const sf_dataset *data) {
+    json_t *rows = json_array();
+    for (size_t i = 0; i < sf_dataset_count(data); i++) {
+        size_t count;
+        const int32_t *tokens = sf_dataset_tokens(data, i, &count);
+        json_t *list = json_array();
+        for (size_t t = 0; t < count; t++) json_array_append_new(list, json_integer(tokens[t]));
+        json_array_append_new(rows, json_pack("{s:o, s:i}", "tokens", list, "label", (int)sf_dataset_label(data, i)));
+    }
+    json_dumpf(rows, stdout, JSON_COMPACT);
+    json_decref(rows);
+    putchar('\n');
+    return finish_output();
+}
+
+static int run(const cli_request *request) {
+    sf_config config = request->config;
+    const sf_task *task;
+    sf_dataset *data;
+    sf_status status = sf_task_find(&task, request->words[0]);
+    if (status == SF_OK) status = sf_config_apply_recipe(&config, sf_task_describe(task).recipe);
+    if (status != SF_OK) return fail(status);
+    if (config.json && *config.out != '\0')
+        return fail_usage("--json goes to standard output; leave out --out or --json");
+    status =
+        sf_dataset_sample(&data, task, SF_TRAINING, (uint32_t)config.seed, (size_t)config.count, (size_t)config.length);
+    if (status != SF_OK) return fail(status);
+    int code = EXIT_DONE;
+    if (config.json)
+        code = print_rows_as_json(data);
+    else if ((status = sf_dataset_write(data, *config.out != '\0' ? config.out : "-")) != SF_OK)
+        code = fail(status);
+    sf_dataset_destroy(data);
+    return code;
+}
+
+const cli_verb verb_data = {
+    .name = "data",
+    .usage = "TASK [--count N] [--length N] [--seed S] [--out FILE]",
+    .summary = "write labelled sequences of a task as TSV: tokens<TAB>label",
+    .details = "The sequences are those a run with this data seed trains on.\n"
+               "example: semfocus data even-pairs --count 1000 --out even-pairs.tsv\n",
+    .groups = SF_GROUP_FILE | SF_GROUP_SAMPLE | SF_GROUP_OUTPUT,
+    .fewest_words = 1,
+    .most_words = 1,
+    .run = run,
+};

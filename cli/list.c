@@ -1,0 +1,140 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct listing {
+    const char *name;
+    json_t *(*collect)(void);         /* an array of objects */
+    void (*print)(const json_t *row); /* one line of it */
+} listing;
+
+static const char *text(const json_t *row, const char *key) {
+    return json_string_value(json_object_get(row, key));
+}
+
+static long long number(const json_t *row, const char *key) {
+    return json_integer_value(json_object_get(row, key));
+}
+
+static json_t *collect_tasks(void) {
+    json_t *rows = json_array();
+    const sf_task *task;
+    for (size_t i = 0; (task = sf_task_at(i)) != NULL; i++) {
+        const sf_task_info info = sf_task_describe(task);
+        json_t *recipe = json_object();
+        for (const char *const *entry = info.recipe; entry != NULL && entry[0] != NULL; entry += 2)
+            json_object_set_new(recipe, entry[0], json_string(entry[1]));
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:o}", "name", info.name, "summary",
+                                              info.summary, "tokens", info.tokens, "pad", (int)info.pad, "classes",
+                                              (int)info.classes, "shortest", (json_int_t)info.shortest, "longest",
+                                              (json_int_t)info.longest, "recipe", recipe));
+    }
+    return rows;
+}
+
+static void print_task(const json_t *row) {
+    printf("%-28s %2lld classes  %s\n", text(row, "name"), number(row, "classes"), text(row, "summary"));
+}
+
+static json_t *collect_attention(void) {
+    json_t *rows = json_array();
+    sf_part_info info;
+    for (size_t i = 0; sf_selector_describe(&info, i); i++) {
+        char spelling[SF_SPELLING_SIZE];
+        snprintf(spelling, sizeof spelling, "%s%s", info.name, info.spelling);
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s}", "kind", "selector", "name", info.name, "spelling",
+                                              spelling, "summary", info.summary));
+    }
+    for (size_t i = 0; sf_weighting_describe(&info, i); i++) {
+        char spelling[SF_SPELLING_SIZE];
+        snprintf(spelling, sizeof spelling, ".../%s", info.name);
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s}", "kind", "weighting", "name", info.name,
+                                              "spelling", spelling, "summary", info.summary));
+    }
+    return rows;
+}
+
+static void print_attention(const json_t *row) {
+    printf("%-9s  %-22s %s\n", text(row, "kind"), text(row, "spelling"), text(row, "summary"));
+}
+
+static json_t *collect_settings(void) {
+    static const char *const kinds[] = {"integer", "real", "choice", "text", "flag"};
+    json_t *rows = json_array();
+    const sf_setting *setting;
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
+        json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "name", setting->name, "type", kinds[setting->kind], "default",
+                                setting->initial, "help", setting->help);
+        if (setting->kind == SF_INTEGER || setting->kind == SF_REAL) {
+            json_object_set_new(row, "low", json_real(setting->low));
+            json_object_set_new(row, "high", json_real(setting->high));
+        }
+        if (setting->choices != NULL) json_object_set_new(row, "choices", json_string(setting->choices));
+        json_array_append_new(rows, row);
+    }
+    return rows;
+}
+
+static void print_setting(const json_t *row) {
+    printf("%-20s %-10s %s", text(row, "name"), text(row, "default"), text(row, "help"));
+    if (text(row, "choices") != NULL) printf(" (%s)", text(row, "choices"));
+    putchar('\n');
+}
+
+static json_t *collect_backends(void) {
+    json_t *rows = json_array();
+    sf_backend_info info;
+    for (size_t i = 0; sf_backend_describe(&info, i); i++)
+        json_array_append_new(rows, json_pack("{s:s, s:s}", "name", info.name, "summary", info.summary));
+    return rows;
+}
+
+static void print_backend(const json_t *row) {
+    printf("%-8s %s\n", text(row, "name"), text(row, "summary"));
+}
+
+static const listing listings[] = {
+    {"tasks", collect_tasks, print_task},
+    {"attention", collect_attention, print_attention},
+    {"settings", collect_settings, print_setting},
+    {"backends", collect_backends, print_backend},
+};
+enum { LISTINGS = sizeof listings / sizeof *listings };
+
+static int print_listing(const listing *shown) {
+    json_t *rows = shown->collect();
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row) shown->print(row);
+    json_decref(rows);
+    return finish_output();
+}
+
+static int run(const cli_request *request) {
+    if (request->word_count == 1) {
+        for (size_t i = 0; i < LISTINGS; i++)
+            if (strcmp(listings[i].name, request->words[0]) == 0)
+                return request->config.json ? print_json(listings[i].collect()) : print_listing(&listings[i]);
+        return fail_usage("there is no list '%.40s'; choose tasks, attention, settings or backends", request->words[0]);
+    }
+    if (request->config.json) {
+        json_t *all = json_object();
+        for (size_t i = 0; i < LISTINGS; i++) json_object_set_new(all, listings[i].name, listings[i].collect());
+        return print_json(all);
+    }
+    for (size_t i = 0; i < LISTINGS; i++) {
+        printf("%s%s\n", i > 0 ? "\n" : "", listings[i].name);
+        print_listing(&listings[i]);
+    }
+    return finish_output();
+}
+
+const cli_verb verb_list = {
+    .name = "list",
+    .usage = "[tasks|attention|settings|backends]",
+    .summary = "tasks, attention mechanisms, settings and backends",
+    .groups = SF_GROUP_OUTPUT,
+    .most_words = 1,
+    .run = run,
+};

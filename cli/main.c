@@ -1,0 +1,167 @@
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const cli_verb *const verbs[] = {&verb_train, &verb_data, &verb_solve, &verb_parity, &verb_list};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+int fail(sf_status status) {
+    fprintf(stderr, "semfocus: %s\n", sf_message());
+    return status == SF_BAD_INPUT || status == SF_UNSUPPORTED ? EXIT_USAGE : EXIT_FAILED;
+}
+
+int fail_usage(const char *format, ...) {
+    fputs("semfocus: ", stderr);
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    return EXIT_USAGE;
+}
+
+int finish_output(void) {
+    if (fflush(stdout) == 0 && ferror(stdout) == 0) return EXIT_DONE;
+    fprintf(stderr, "semfocus: cannot write standard output: %s\n", strerror(errno));
+    return EXIT_FAILED;
+}
+
+int print_json(json_t *document) {
+    json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    json_decref(document);
+    putchar('\n');
+    return finish_output();
+}
+
+static void print_overview(FILE *stream) {
+    fputs("semfocus: does this attention mechanism learn faster and generalize better, and why?\n\n"
+          "usage: semfocus VERB [WORDS] [--setting value ...]\n\n",
+          stream);
+    for (size_t i = 0; i < VERBS; i++) fprintf(stream, "  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+    fputs("\n'semfocus VERB --help' tells a verb's settings; 'semfocus --version' the version.\n"
+          "Try: semfocus train even-pairs --attention topk:5 --stop-at 95\n",
+          stream);
+}
+
+/* One line per setting, e.g. "--lr X    learning rate (0..10000, default 0.1)". */
+static void print_setting(const sf_setting *setting, bool takes_lists) {
+    char left[64];
+    const bool is_list = takes_lists && (strcmp(setting->name, "seed") == 0 || strcmp(setting->name, "attention") == 0);
+    snprintf(left, sizeof left, "--%s %s%s", setting->name,
+             setting->kind == SF_CHOICE ? setting->choices
+             : setting->value != NULL   ? setting->value
+                                        : "",
+             is_list ? "[,...]" : "");
+    printf("  %-32s %s", left, setting->help);
+    if (setting->kind == SF_INTEGER || setting->kind == SF_REAL)
+        printf(" (%.10g..%.10g, default %s)", setting->low, setting->high, setting->initial);
+    else if (setting->kind != SF_FLAG && *setting->initial != '\0')
+        printf(" (default %s)", setting->initial);
+    putchar('\n');
+}
+
+static int print_verb_help(const cli_verb *verb) {
+    static const struct {
+        sf_setting_group group;
+        const char *title;
+    } sections[] = {{SF_GROUP_FILE, "writing"}, {SF_GROUP_SAMPLE, "sequences"},  {SF_GROUP_DATA, "data"},
+                    {SF_GROUP_MODEL, "model"},  {SF_GROUP_TRAINING, "training"}, {SF_GROUP_MACHINE, "machine"},
+                    {SF_GROUP_OUTPUT, "output"}};
+    printf("usage: semfocus %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
+    if (verb->details != NULL) printf("\n%s", verb->details);
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        if ((verb->groups & sections[i].group) == 0) continue;
+        printf("\n%s\n", sections[i].title);
+        const sf_setting *setting;
+        for (size_t j = 0; (setting = sf_setting_at(j)) != NULL; j++)
+            if (setting->group == sections[i].group) print_setting(setting, verb->takes_lists);
+    }
+    return finish_output();
+}
+
+/* Checks each element of a comma-separated list as a value of the setting; the config keeps the last one. */
+static sf_status set_list(sf_config *config, const char *name, const char *list) {
+    for (const char *at = list;;) {
+        char element[SF_TEXT_SIZE];
+        const size_t width = strcspn(at, ",");
+        snprintf(element, sizeof element, "%.*s", (int)(width < sizeof element ? width : sizeof element - 1), at);
+        const sf_status status = sf_config_set(config, name, element);
+        if (status != SF_OK || at[width] == '\0') return status;
+        at += width + 1;
+    }
+}
+
+static int take_option(cli_request *request, const cli_verb *verb, const char *name, const char *value) {
+    const char **list = NULL;
+    if (verb->takes_lists && strcmp(name, "seed") == 0) list = &request->seeds;
+    if (verb->takes_lists && strcmp(name, "attention") == 0) list = &request->attentions;
+    if (list != NULL) *list = value;
+    const sf_status status =
+        list != NULL ? set_list(&request->config, name, value) : sf_config_set(&request->config, name, value);
+    return status == SF_OK ? EXIT_DONE : fail(status);
+}
+
+/* Splits the words behind the verb into options and the rest; --help anywhere wins. */
+static int read_request(cli_request *request, const cli_verb *verb, int count, char **words) {
+    sf_config_init(&request->config);
+    request->words = words;
+    for (int i = 0; i < count; i++) {
+        if (strncmp(words[i], "--", 2) != 0 || words[i][2] == '\0') {
+            if (words[i][0] == '-' && words[i][1] != '\0')
+                return fail_usage("'%s' is not an option; options begin with two dashes, see 'semfocus %s --help'",
+                                  words[i], verb->name);
+            request->words[request->word_count++] = words[i];
+            continue;
+        }
+        char name[64];
+        const char *equals = strchr(words[i], '=');
+        const size_t length = equals != NULL ? (size_t)(equals - words[i]) - 2 : strlen(words[i]) - 2;
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), words[i] + 2);
+        const sf_setting *setting;
+        const sf_status status = sf_setting_find(&setting, name, verb->groups);
+        if (status != SF_OK) return fail(status);
+        const char *value = equals != NULL ? equals + 1 : NULL;
+        if (value == NULL && setting->kind == SF_FLAG) value = "yes";
+        if (value == NULL && i + 1 >= count)
+            return fail_usage("--%s needs a value; see 'semfocus %s --help'", name, verb->name);
+        if (value == NULL) value = words[++i];
+        const int taken = take_option(request, verb, name, value);
+        if (taken != EXIT_DONE) return taken;
+    }
+    if (request->word_count < verb->fewest_words || request->word_count > verb->most_words)
+        return fail_usage("usage: semfocus %s %s ('semfocus %s --help' tells more)", verb->name, verb->usage,
+                          verb->name);
+    return EXIT_DONE;
+}
+
+static const cli_verb *find_verb(const char *name) {
+    for (size_t i = 0; i < VERBS; i++)
+        if (strcmp(verbs[i]->name, name) == 0) return verbs[i];
+    return NULL;
+}
+
+int main(int count, char **words) {
+    if (count < 2) {
+        print_overview(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(words[1], "--help") == 0 || strcmp(words[1], "help") == 0) {
+        print_overview(stdout);
+        return finish_output();
+    }
+    if (strcmp(words[1], "--version") == 0) {
+        puts("semfocus " SF_VERSION);
+        return finish_output();
+    }
+    const cli_verb *verb = find_verb(words[1]);
+    if (verb == NULL) return fail_usage("unknown verb '%.40s'; 'semfocus --help' names them all", words[1]);
+    for (int i = 2; i < count; i++)
+        if (strcmp(words[i], "--help") == 0) return print_verb_help(verb);
+    cli_request request = {0};
+    const int read = read_request(&request, verb, count - 2, words + 2);
+    return read == EXIT_DONE ? verb->run(&request) : read;
+}

@@ -1,0 +1,63 @@
+#include "cli/cli.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static json_t *path_as_json(const sf_parity_path *path) {
+    return json_pack("{s:o, s:s, s:f, s:b}", "worst", isfinite(path->worst) ? json_real(path->worst) : json_null(),
+                     "in", path->worst_name, "limit", path->limit, "passes", path->passes);
+}
+
+static int run(const cli_request *request) {
+    json_t *files = json_array();
+    size_t failed = 0;
+    int code = EXIT_DONE;
+    for (size_t i = 0; i < request->word_count; i++) {
+        sf_parity parity;
+        const sf_status status = sf_parity_check(&parity, request->words[i]);
+        if (status != SF_OK) {
+            const int now = fail(status);
+            code = now > code ? now : code;
+            continue;
+        }
+        const bool passes = parity.reference.passes && parity.f32.passes;
+        failed += !passes;
+        if (request->config.json)
+            json_array_append_new(files, json_pack("{s:s, s:b, s:o, s:o}", "file", request->words[i], "passes", passes,
+                                                   "reference", path_as_json(&parity.reference), "f32",
+                                                   path_as_json(&parity.f32)));
+        else if (!request->config.quiet || !passes)
+            printf("%-4s %-32s reference %.1e (%s)   f32 %.1e (%s)\n", passes ? "pass" : "FAIL",
+                   base_name(request->words[i]), parity.reference.worst, parity.reference.worst_name, parity.f32.worst,
+                   parity.f32.worst_name);
+    }
+    if (failed > 0 && code == EXIT_DONE) code = EXIT_FAILED;
+    if (request->config.json) {
+        const int printed = print_json(files);
+        return code != EXIT_DONE ? code : printed;
+    }
+    json_decref(files);
+    const int printed = finish_output();
+    return code != EXIT_DONE ? code : printed;
+}
+
+const cli_verb verb_parity = {
+    .name = "parity",
+    .usage = "FILE.safetensors...",
+    .summary = "compare the reference (limit 1e-9) and the f32 path (2e-5) with golden tensors",
+    .details = "A line a file with the worst error of each path and the tensor it was found in; exit code 0 only if "
+               "all pass.\n"
+               "error: |a-b|/|b| for logits, losses and the gradient norm;\n"
+               "       |a-b|/max(|b|, 1e-3 of the gradient norm) for each gradient\n"
+               "example: semfocus parity tests/golden/*.safetensors\n",
+    .groups = SF_GROUP_OUTPUT,
+    .fewest_words = 1,
+    .most_words = (size_t)-1,
+    .run = run,
+};

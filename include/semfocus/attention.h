@@ -1,0 +1,33 @@
+/* Attention mechanisms: a selector (which keys a query keeps) and a weighting (how the kept scores become weights),
+ * spelled  selector[:k][+global:g][/weighting],  e.g. full, topk:5, banded:5+global:1, topk:5/softmax. */
+#ifndef SEMFOCUS_ATTENTION_H
+#define SEMFOCUS_ATTENTION_H
+
+#include <stddef.h>
+
+#include "semfocus/status.h"
+
+typedef struct sf_selector sf_selector;
+typedef struct sf_weighting sf_weighting;
+
+typedef struct sf_attention {
+    const sf_selector *selector;
+    const sf_weighting *weighting;
+    size_t k;       /* kept keys a query; 0 where the selector takes none */
+    size_t globals; /* extra tokens that see all and are seen by all */
+} sf_attention;
+
+typedef struct sf_part_info { /* a selector or a weighting, for listings */
+    const char *name, *spelling, *summary;
+} sf_part_info;
+
+enum { SF_SPELLING_SIZE = 64 };
+
+sf_status sf_attention_parse(sf_attention *out, const char *text);
+void sf_attention_spell(char out[SF_SPELLING_SIZE], const sf_attention *attention);
+
+/* i-th of the registry; false past the end. */
+int sf_selector_describe(sf_part_info *out, size_t i);
+int sf_weighting_describe(sf_part_info *out, size_t i);
+
+#endif

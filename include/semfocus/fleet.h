@@ -1,0 +1,61 @@
+/* A fleet: models of one shape trained together. A backend advances all of them by one epoch and evaluates them;
+ * one model is a fleet of one and computes the same bits alone as among others, with any number of threads.
+ *
+ *   sf_fleet *fleet;
+ *   sf_fleet_create(&fleet, "even-pairs", configs, count);     configs as from sf_config_set; recipes are filled in
+ *   while (!sf_fleet_finished(fleet)) sf_fleet_advance(fleet);
+ *   sf_fleet_report(fleet, 0).converged_epoch
+ *   sf_fleet_destroy(fleet); */
+#ifndef SEMFOCUS_FLEET_H
+#define SEMFOCUS_FLEET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "semfocus/attention.h"
+#include "semfocus/settings.h"
+#include "semfocus/status.h"
+
+typedef struct sf_fleet sf_fleet;
+
+#define SF_CONVERGED_AT 95.0 /* percent of the training set */
+
+typedef enum sf_run_status {
+    SF_RUN_RUNNING,
+    SF_RUN_DONE,    /* all epochs */
+    SF_RUN_STOPPED, /* reached --stop-at */
+    SF_RUN_DIVERGED /* a loss or gradient was not finite */
+} sf_run_status;
+
+typedef struct sf_epoch { /* after an epoch, without dropout, over the whole sets; accuracies in percent */
+    size_t epoch;         /* from 1; 0 before the first */
+    double train_loss, train_accuracy, heldout_loss, heldout_accuracy;
+} sf_epoch;
+
+typedef struct sf_report {
+    sf_run_status status;
+    sf_epoch last;
+    size_t converged_epoch;               /* first epoch with training accuracy >= 95 %; 0: not yet */
+    size_t diverged_epoch, diverged_step; /* both from 1; 0: not diverged. Step 0: found in evaluation */
+    uint64_t weights_hash;                /* of the weights now */
+    size_t parameters, positions;         /* of the model; positions include padding and globals */
+    size_t train_count, heldout_count;    /* sequences */
+    char attention[SF_SPELLING_SIZE];     /* as resolved: a mechanism that keeps every key is full */
+} sf_report;
+
+sf_status sf_fleet_create(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count);
+sf_status sf_fleet_advance(sf_fleet *fleet); /* one epoch for every running model */
+bool sf_fleet_finished(const sf_fleet *fleet);
+size_t sf_fleet_count(const sf_fleet *fleet);
+sf_report sf_fleet_report(const sf_fleet *fleet, size_t s);
+const sf_config *sf_fleet_config(const sf_fleet *fleet, size_t s); /* with the task's recipe */
+void sf_fleet_destroy(sf_fleet *fleet);
+
+/* Backends by index, for listings; false past the end. */
+typedef struct sf_backend_info {
+    const char *name, *summary;
+} sf_backend_info;
+bool sf_backend_describe(sf_backend_info *out, size_t i);
+
+#endif

@@ -1,0 +1,12 @@
+/* semfocus: does this attention mechanism learn faster and generalize better, and why? All public headers. */
+#ifndef SEMFOCUS_SEMFOCUS_H
+#define SEMFOCUS_SEMFOCUS_H
+
+#include "semfocus/attention.h"
+#include "semfocus/fleet.h"
+#include "semfocus/parity.h"
+#include "semfocus/settings.h"
+#include "semfocus/status.h"
+#include "semfocus/task.h"
+
+#endif

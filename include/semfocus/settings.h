@@ -1,0 +1,82 @@
+/* The one table of settings: it feeds the command line, --help and whatever else names a setting.
+ *
+ *   sf_config config;
+ *   sf_config_init(&config);                       every default
+ *   sf_config_set(&config, "attention", "topk:5");  checked against the table
+ *   sf_config_apply_recipe(&config, info.recipe);  the task's own values for what was not set */
+#ifndef SEMFOCUS_SETTINGS_H
+#define SEMFOCUS_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "semfocus/status.h"
+
+enum { SF_TEXT_SIZE = 128 };
+
+typedef enum sf_activation { SF_RELU, SF_GELU, SF_MISH } sf_activation;
+typedef enum sf_norm { SF_PRE_NORM, SF_POST_NORM } sf_norm;
+typedef enum sf_optimizer { SF_SGD, SF_ADAM, SF_ADAMW } sf_optimizer;
+typedef enum sf_schedule { SF_DECAY, SF_CONSTANT, SF_COSINE } sf_schedule;
+typedef enum sf_pad { SF_PAD_NONE, SF_PAD_MASK } sf_pad;
+typedef enum sf_device { SF_CPU } sf_device;
+typedef enum sf_precision { SF_F32 } sf_precision;
+
+typedef struct sf_config {
+    /* data */
+    int64_t seed, data_seed, length, train_count, heldout_count, vocab, classes;
+    int64_t pad; /* sf_pad */
+    /* model */
+    char attention[SF_TEXT_SIZE];
+    int64_t width, mlp_width, heads, blocks;
+    int64_t activation, norm; /* sf_activation, sf_norm */
+    double dropout, inverse_temperature;
+    /* training */
+    int64_t optimizer, schedule; /* sf_optimizer, sf_schedule */
+    double lr, gamma, momentum, weight_decay, beta1, beta2, epsilon, clip, stop_at;
+    int64_t batch, epochs, warmup;
+    /* machine and output */
+    int64_t threads, device, precision, json, quiet;
+    int64_t count;
+    char out[4096];
+    uint64_t given; /* bit i: setting i of the table was set by the user */
+} sf_config;
+
+typedef enum sf_setting_kind { SF_INTEGER, SF_REAL, SF_CHOICE, SF_TEXT, SF_FLAG } sf_setting_kind;
+
+typedef enum sf_setting_group {
+    SF_GROUP_SAMPLE = 1,   /* what a sampled sequence depends on */
+    SF_GROUP_DATA = 2,     /* the data of a run */
+    SF_GROUP_MODEL = 4,    /* mechanism and transformer */
+    SF_GROUP_TRAINING = 8, /* optimizer, schedule, stopping */
+    SF_GROUP_MACHINE = 16, /* where and how it is computed */
+    SF_GROUP_OUTPUT = 32,  /* what is printed */
+    SF_GROUP_FILE = 64,    /* what is written */
+} sf_setting_group;
+
+typedef struct sf_setting {
+    const char *name;
+    sf_setting_kind kind;
+    sf_setting_group group;
+    size_t offset;       /* of the member of sf_config */
+    const char *initial; /* the default, as a user would write it */
+    double low, high;    /* bounds, both included */
+    const char *choices; /* SF_CHOICE: "relu|gelu|mish", in the order of the enum */
+    const char *value;   /* what --help shows for the value: N, S, ... */
+    const char *help;
+} sf_setting;
+
+const sf_setting *sf_setting_at(size_t i); /* NULL past the end */
+/* Unknown names are SF_BAD_INPUT and name the nearest one among `groups` (a mask of sf_setting_group). */
+sf_status sf_setting_find(const sf_setting **out, const char *name, unsigned groups);
+
+void sf_config_init(sf_config *config);
+sf_status sf_config_set(sf_config *config, const char *name, const char *value);
+bool sf_config_given(const sf_config *config, const char *name);
+/* The value as the user would write it, for listings. */
+void sf_config_text(char out[SF_TEXT_SIZE], const sf_config *config, const sf_setting *setting);
+/* Fills what was not given from a recipe: name, value, ..., NULL. */
+sf_status sf_config_apply_recipe(sf_config *config, const char *const *recipe);
+
+#endif

@@ -1,0 +1,62 @@
+/* Tasks: what is learned. A task samples labelled sequences and can solve any sequence independently of its sampler.
+ *
+ *   const sf_task *task;
+ *   sf_dataset *data;
+ *   sf_task_find(&task, "even-pairs");
+ *   sf_dataset_sample(&data, task, SF_TRAINING, 42, 5000, 40);      seed 42, 5000 sequences of length 40
+ *   sf_task_solve(&label, task, sf_dataset_tokens(data, 0, &count), count);
+ *   sf_dataset_destroy(data); */
+#ifndef SEMFOCUS_TASK_H
+#define SEMFOCUS_TASK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "semfocus/status.h"
+
+typedef struct sf_task sf_task;
+typedef struct sf_dataset sf_dataset;
+typedef enum sf_split { SF_TRAINING, SF_HELDOUT } sf_split;
+
+typedef struct sf_task_info {
+    const char *name;
+    const char *summary;       /* one line */
+    const char *tokens;        /* what the token ids mean */
+    int32_t pad;               /* id of PAD: one past the largest token */
+    int32_t classes;           /* labels are 0..classes-1 */
+    size_t shortest, longest;  /* lengths it can sample */
+    const char *const *recipe; /* its settings where they differ from the defaults: name, value, ..., NULL */
+} sf_task_info;
+
+const sf_task *sf_task_at(size_t i); /* the i-th of the registry, NULL past the end */
+sf_status sf_task_find(const sf_task **out, const char *name);
+sf_task_info sf_task_describe(const sf_task *task);
+
+/* The label of a sequence by an independent solver; a sequence that is not of the task is SF_BAD_INPUT. */
+sf_status sf_task_solve(int32_t *label, const sf_task *task, const int32_t *tokens /* [count] */, size_t count);
+
+/* Sample i depends on (task, seed, split, length, i) alone. Length is the task's: sequences may come out shorter. */
+sf_status sf_dataset_sample(sf_dataset **out, const sf_task *task, sf_split split, uint32_t seed, size_t count,
+                            size_t length);
+
+/* Reads `tokens<TAB>label` (blank-separated ids) or the published ListOps form `Source<TAB>Target`; "-" is standard
+ * input. Errors name file and line. Token ids and labels may be up to 65535. */
+sf_status sf_dataset_read(sf_dataset **out, const char *path);
+
+/* Writes `tokens<TAB>label` lines under their header: to standard output for "-", else to a file that appears whole or
+ * not at all. */
+sf_status sf_dataset_write(const sf_dataset *data, const char *path);
+
+/* Splits off a seeded share of the rows: what a user's file without a held-out partner gets. */
+sf_status sf_dataset_hold_out(sf_dataset **training, sf_dataset **heldout, const sf_dataset *all, uint32_t seed,
+                              double share);
+
+size_t sf_dataset_count(const sf_dataset *data);
+size_t sf_dataset_longest(const sf_dataset *data); /* tokens in the longest sequence */
+const int32_t *sf_dataset_tokens(const sf_dataset *data, size_t i, size_t *count);
+int32_t sf_dataset_label(const sf_dataset *data, size_t i);
+int32_t sf_dataset_largest_token(const sf_dataset *data);
+int32_t sf_dataset_largest_label(const sf_dataset *data);
+void sf_dataset_destroy(sf_dataset *data);
+
+#endif

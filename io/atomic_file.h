@@ -1,0 +1,18 @@
+/* Files that appear whole or not at all: written beside their place, synced, then renamed over it. */
+#ifndef SF_IO_ATOMIC_FILE_H
+#define SF_IO_ATOMIC_FILE_H
+
+#include <stdio.h>
+
+#include "base/status.h"
+
+typedef struct sf_atomic_file {
+    FILE *stream;
+    char path[4096], scratch[4096 + 32];
+} sf_atomic_file;
+
+sf_status sf_atomic_open(sf_atomic_file *file, const char *path);
+sf_status sf_atomic_commit(sf_atomic_file *file); /* also closes; on failure nothing is left behind */
+void sf_atomic_abandon(sf_atomic_file *file);
+
+#endif

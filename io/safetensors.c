@@ -1,0 +1,207 @@
+#include "io/safetensors.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+
+struct sf_safetensors {
+    json_t *header;
+    unsigned char *bytes; /* the whole file */
+    size_t size;
+    sf_tensor *tensors;
+    size_t count;
+};
+
+enum { LENGTH_BYTES = 8 };
+
+typedef struct element_type {
+    const char *name;
+    size_t size;
+} element_type;
+
+static const element_type element_types[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                                             {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"U16", 2},
+                                             {"U32", 4}, {"U64", 8}, {"BOOL", 1}};
+
+static const element_type *find_type(const char *name) {
+    for (size_t i = 0; i < sizeof element_types / sizeof *element_types; i++)
+        if (strcmp(element_types[i].name, name) == 0) return &element_types[i];
+    return NULL;
+}
+
+static sf_status read_whole(sf_safetensors *file, const char *path) {
+    FILE *stream = fopen(path, "rb");
+    if (stream == NULL) return sf_fail(SF_BAD_INPUT, "cannot open '%s': %s", path, strerror(errno));
+    struct stat about;
+    sf_status status = SF_OK;
+    if (fstat(fileno(stream), &about) != 0 || !S_ISREG(about.st_mode)) {
+        status = sf_fail(SF_BAD_INPUT, "'%s' is not a regular file; name a safetensors file", path);
+    } else {
+        file->size = (size_t)about.st_size;
+        status = SF_NEW(&file->bytes, file->size);
+        if (status == SF_OK && fread(file->bytes, 1, file->size, stream) != file->size)
+            status = sf_fail(SF_IO_ERROR, "cannot read '%s': it ended early or the disk failed", path);
+    }
+    fclose(stream);
+    return status;
+}
+
+static sf_status malformed(const char *path, const char *what) {
+    return sf_fail(SF_BAD_INPUT, "'%s' is not a valid safetensors file: %s; get a whole copy of it", path, what);
+}
+
+static sf_status parse_shape(sf_tensor *tensor, const json_t *shape, const char *path, size_t element_size) {
+    char what[160], quoted[SF_QUOTE_SIZE];
+    if (!json_is_array(shape) || json_array_size(shape) > SF_TENSOR_RANK) {
+        snprintf(what, sizeof what, "tensor '%s' has no shape of at most 8 numbers",
+                 sf_text_quote(quoted, tensor->name));
+        return malformed(path, what);
+    }
+    tensor->rank = json_array_size(shape);
+    tensor->count = 1;
+    for (size_t i = 0; i < tensor->rank; i++) {
+        const json_t *number = json_array_get(shape, i);
+        if (!json_is_integer(number) || json_integer_value(number) < 0 ||
+            __builtin_mul_overflow(tensor->count, (size_t)json_integer_value(number), &tensor->count)) {
+            snprintf(what, sizeof what, "tensor '%s' has an impossible shape", sf_text_quote(quoted, tensor->name));
+            return malformed(path, what);
+        }
+        tensor->shape[i] = (size_t)json_integer_value(number);
+    }
+    if (__builtin_mul_overflow(tensor->count, element_size, &tensor->size)) {
+        snprintf(what, sizeof what, "tensor '%s' has an impossible shape", sf_text_quote(quoted, tensor->name));
+        return malformed(path, what);
+    }
+    return SF_OK;
+}
+
+static sf_status parse_tensor(sf_tensor *tensor, json_t *entry, const char *path, const unsigned char *data,
+                              size_t data_size) {
+    char what[192], quoted[SF_QUOTE_SIZE];
+    sf_text_quote(quoted, tensor->name);
+    const char *dtype = json_string_value(json_object_get(entry, "dtype"));
+    const element_type *type = dtype != NULL ? find_type(dtype) : NULL;
+    if (type == NULL) {
+        snprintf(what, sizeof what, "tensor '%s' has no known dtype", quoted);
+        return malformed(path, what);
+    }
+    tensor->dtype = type->name;
+    SF_TRY(parse_shape(tensor, json_object_get(entry, "shape"), path, type->size));
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
+    const json_int_t begin = json_integer_value(first), end = json_integer_value(last);
+    if (!json_is_array(offsets) || json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) ||
+        begin < 0 || end < begin || (size_t)end > data_size || (size_t)(end - begin) != tensor->size) {
+        snprintf(what, sizeof what, "the data_offsets of tensor '%s' do not fit its shape and the file", quoted);
+        return malformed(path, what);
+    }
+    tensor->bytes = data + begin;
+    return SF_OK;
+}
+
+static int by_place(const void *a, const void *b) {
+    const sf_tensor *left = a, *right = b;
+    if (left->bytes != right->bytes) return left->bytes < right->bytes ? -1 : 1;
+    return (left->size > right->size) - (left->size < right->size);
+}
+
+static sf_status parse(sf_safetensors *file, const char *path) {
+    if (file->size < LENGTH_BYTES) return malformed(path, "it is shorter than its 8-byte length");
+    uint64_t length = 0;
+    for (size_t i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)file->bytes[i] << 8 * i;
+    if (length > file->size - LENGTH_BYTES) return malformed(path, "its header is longer than the file");
+    json_error_t error;
+    file->header = json_loadb((const char *)file->bytes + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &error);
+    if (!json_is_object(file->header)) return malformed(path, "its header is not a JSON object");
+
+    const unsigned char *data = file->bytes + LENGTH_BYTES + length;
+    const size_t data_size = file->size - LENGTH_BYTES - (size_t)length;
+    SF_TRY(SF_NEW(&file->tensors, json_object_size(file->header)));
+    const char *name;
+    json_t *entry;
+    json_object_foreach(file->header, name, entry) {
+        if (strcmp(name, "__metadata__") == 0) continue;
+        sf_tensor *tensor = &file->tensors[file->count++];
+        tensor->name = name;
+        SF_TRY(parse_tensor(tensor, entry, path, data, data_size));
+    }
+    if (file->count == 0) return malformed(path, "it holds no tensor");
+    qsort(file->tensors, file->count, sizeof *file->tensors, by_place);
+    const unsigned char *expected = data;
+    for (size_t i = 0; i < file->count; i++) {
+        if (file->tensors[i].bytes != expected) return malformed(path, "its tensors overlap or leave a gap");
+        expected += file->tensors[i].size;
+    }
+    if (expected != data + data_size) return malformed(path, "its data goes on after the last tensor");
+    return SF_OK;
+}
+
+sf_status sf_safetensors_open(sf_safetensors **out, const char *path) {
+    *out = NULL;
+    sf_safetensors *file;
+    SF_TRY(SF_NEW(&file, 1));
+    sf_status status = read_whole(file, path);
+    if (status == SF_OK) status = parse(file, path);
+    if (status != SF_OK) {
+        sf_safetensors_close(file);
+        return status;
+    }
+    *out = file;
+    return SF_OK;
+}
+
+void sf_safetensors_close(sf_safetensors *file) {
+    if (file == NULL) return;
+    json_decref(file->header);
+    sf_release(file->bytes);
+    sf_release(file->tensors);
+    sf_release(file);
+}
+
+const sf_tensor *sf_safetensors_at(const sf_safetensors *file, size_t i) {
+    return i < file->count ? &file->tensors[i] : NULL;
+}
+
+const sf_tensor *sf_safetensors_find(const sf_safetensors *file, const char *name) {
+    for (size_t i = 0; i < file->count; i++)
+        if (strcmp(file->tensors[i].name, name) == 0) return &file->tensors[i];
+    return NULL;
+}
+
+const char *sf_safetensors_metadata(const sf_safetensors *file, const char *key) {
+    return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
+}
+
+static sf_status wrong_type(const sf_tensor *tensor, const char *expected) {
+    char quoted[SF_QUOTE_SIZE];
+    return sf_fail(SF_BAD_INPUT, "tensor '%s' has dtype %s but must be %s", sf_text_quote(quoted, tensor->name),
+                   tensor->dtype, expected);
+}
+
+sf_status sf_tensor_reals(double *out /* [count] */, const sf_tensor *tensor) {
+    const bool wide = strcmp(tensor->dtype, "F64") == 0;
+    if (!wide && strcmp(tensor->dtype, "F32") != 0) return wrong_type(tensor, "F32 or F64");
+    for (size_t i = 0; i < tensor->count; i++) {
+        float narrow;
+        if (wide) {
+            memcpy(&out[i], tensor->bytes + i * sizeof *out, sizeof *out);
+        } else {
+            memcpy(&narrow, tensor->bytes + i * sizeof narrow, sizeof narrow);
+            out[i] = narrow;
+        }
+    }
+    return SF_OK;
+}
+
+sf_status sf_tensor_integers(int32_t *out /* [count] */, const sf_tensor *tensor) {
+    if (strcmp(tensor->dtype, "I32") != 0) return wrong_type(tensor, "I32");
+    memcpy(out, tensor->bytes, tensor->size);
+    return SF_OK;
+}

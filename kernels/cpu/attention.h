@@ -1,0 +1,35 @@
+/* Attention of one block over a group of sequences. */
+#ifndef SF_KERNELS_CPU_ATTENTION_H
+#define SF_KERNELS_CPU_ATTENTION_H
+
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/plan.h"
+#include "kernels/cpu/rows.h"
+
+#define sf_dense_forward  ISA(sf_dense_forward)
+#define sf_dense_backward ISA(sf_dense_backward)
+#define sf_kept_forward   ISA(sf_kept_forward)
+#define sf_kept_backward  ISA(sf_kept_backward)
+
+/* One head of one sequence: where its rows lie and the addresses of its random numbers. */
+typedef struct sf_head {
+    const sf_job *job;
+    const sf_trace *trace;
+    size_t stride;         /* of q, k, v rows: 3 * H * Cp */
+    size_t context_stride; /* H * Cp */
+    size_t slot;           /* sequence * H + head */
+    const float *q, *k, *v;
+    float *context;
+    float *dq, *dk, *dv; /* backward */
+    const float *dcontext;
+    sf_drop_mask mask;
+    sf_index drop_index, key_index;
+} sf_head;
+
+/* context = weights(q, k) v;  backward fills dq, dk, dv from dcontext. */
+void sf_dense_forward(const sf_head *head);
+void sf_dense_backward(const sf_head *head);
+void sf_kept_forward(const sf_head *head);
+void sf_kept_backward(const sf_head *head);
+
+#endif

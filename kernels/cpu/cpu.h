@@ -1,0 +1,42 @@
+/* The model in f32 on CPU cores.
+ *
+ * A batch is cut into chunks of consecutive sequences that depend on the batch size alone; each chunk's gradient is
+ * computed by one worker and the chunks are summed in their order. So every bit is the same for any number of workers.
+ * A worker takes its chunk in groups of a few sequences whose activations stay in its cache.
+ *
+ *   plan   what one model needs besides its weights: patterns, positions, sizes. One per model.
+ *   crew   workers with their memory. One per model in flight; models take turns on it. */
+#ifndef SF_KERNELS_CPU_CPU_H
+#define SF_KERNELS_CPU_CPU_H
+
+#include "kernels/kernels.h"
+
+typedef struct sf_cpu_plan sf_cpu_plan;
+typedef struct sf_cpu_crew sf_cpu_crew;
+
+sf_status sf_cpu_plan_create(sf_cpu_plan **out, const sf_model *model);
+void sf_cpu_plan_destroy(sf_cpu_plan *plan);
+
+/* Memory for `workers` threads, enough for each of the plans and batches of up to B sequences. */
+sf_status sf_cpu_crew_create(sf_cpu_crew **out, sf_cpu_plan *const *plans, size_t count, size_t workers, size_t B);
+void sf_cpu_crew_destroy(sf_cpu_crew *crew);
+
+/* Mean loss and its gradient over the batch. */
+void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,
+                     const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
+
+typedef struct sf_evaluation { /* sums over sequences */
+    double loss;
+    size_t correct;
+} sf_evaluation;
+
+/* Forward only. `logits` may be NULL. */
+void sf_cpu_evaluate(sf_cpu_crew *crew, sf_evaluation *out, float *logits /* [B,classes] */, const sf_cpu_plan *plan,
+                     const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
+
+/* scalar, avx2 or avx512: the widest the machine has, or the one SEMFOCUS_ISA names (sf_cpu_check_isa says if it can).
+ */
+const char *sf_cpu_isa_name(void);
+sf_status sf_cpu_check_isa(void);
+
+#endif

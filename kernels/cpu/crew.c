@@ -1,0 +1,246 @@
+/* Workers, their memory, and the one parallel region of a step. */
+#include <assert.h>
+#include <omp.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "kernels/cpu/plan.h"
+
+struct sf_cpu_crew {
+    size_t workers, capacity;
+    sf_arena *arenas;       /* [workers]: workspaces */
+    sf_arena shared;        /* packed weights */
+    float *chunk_gradients; /* [chunk_slots,size] */
+    size_t chunk_slots;     /* one per chunk, or a single one that a lone worker uses again and again */
+    double *losses;         /* [capacity] */
+    bool *correct;          /* [capacity] */
+};
+
+#define TAKE(pointer, count) (pointer) = sf_arena_take(arena, (count), sizeof *(pointer))
+
+static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan) {
+    const sf_shape *s = &plan->model->shape;
+    const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
+    const size_t kept = plan->dense ? 0 : plan->group * s->H * plan->pattern.offsets[s->T];
+    *t = (sf_trace){0};
+    if (s->norm == SF_POST_NORM) TAKE(t->input, R * Cp);
+    TAKE(t->normed1, R * Cp);
+    TAKE(t->rstd1, R);
+    TAKE(t->qkv, R * 3 * HCp);
+    TAKE(t->stats, plan->dense ? 2 * s->H * R : 0);
+    TAKE(t->weights, kept);
+    if (s->attention.weighting != &sf_weighting_softmax) TAKE(t->kept_scores, kept);
+    if (!plan->dense && plan->pattern.keys == NULL) TAKE(t->keys, kept);
+    TAKE(t->context, R * HCp);
+    TAKE(t->normed2, R * Cp);
+    TAKE(t->rstd2, R);
+    TAKE(t->hidden, R * Fp);
+    TAKE(t->active, R * Fp);
+}
+
+static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan) {
+    const sf_shape *s = &plan->model->shape;
+    const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp, Tp = plan->rows.Tp;
+    TAKE(w->traces, s->L);
+    for (size_t l = 0; l < s->L; l++) {
+        sf_trace measured;
+        lay_out_trace(arena->base != NULL ? &w->traces[l] : &measured, arena, plan);
+    }
+    TAKE(w->x, R * Cp);
+    TAKE(w->dx, R * Cp);
+    TAKE(w->branch, R * Cp);
+    TAKE(w->dbranch, R * Cp);
+    TAKE(w->dhidden, R * Fp);
+    TAKE(w->dqkv, R * 3 * plan->rows.HCp);
+    TAKE(w->dcontext, R * plan->rows.HCp);
+    TAKE(w->keys_t, Cp * Tp);
+    TAKE(w->values_t, Cp * Tp);
+    TAKE(w->tile, SF_QUERY_TILE * Tp);
+    TAKE(w->dtile, SF_QUERY_TILE * Tp);
+    TAKE(w->factors, (s->T + 63) / 64 * 64);
+    TAKE(w->drow, s->T);
+    for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);
+    TAKE(w->kept, s->T);
+    TAKE(w->pooled, Cp);
+    TAKE(w->dpooled, Cp);
+    TAKE(w->logits, s->classes);
+}
+
+/* Returns the blocks' packed weights. */
+static sf_packed_block *lay_out_packed(sf_arena *arena, const sf_cpu_plan *plan) {
+    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
+    sf_packed_block *blocks;
+    TAKE(blocks, plan->model->shape.L);
+    for (size_t l = 0; l < plan->model->shape.L; l++) {
+        sf_packed_block measured, *b = blocks != NULL ? &blocks[l] : &measured;
+        TAKE(b->qkv, Cp * 3 * HCp);
+        TAKE(b->qkv_bias, 3 * HCp);
+        TAKE(b->o, HCp * Cp);
+        TAKE(b->w1, Cp * Fp);
+        TAKE(b->w2, Fp * Cp);
+    }
+    return blocks;
+}
+#undef TAKE
+
+static size_t largest(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+sf_status sf_cpu_crew_create(sf_cpu_crew **out, sf_cpu_plan *const *plans, size_t count, size_t workers, size_t B) {
+    *out = NULL;
+    sf_cpu_crew *crew;
+    SF_TRY(SF_NEW(&crew, 1));
+    size_t size = 0;
+    sf_arena workspace = {0};
+    for (size_t i = 0; i < count; i++) {
+        sf_arena measure = {0};
+        sf_workspace unused;
+        lay_out_workspace(&unused, &measure, plans[i]);
+        workspace.used = largest(workspace.used, measure.used);
+        workspace.overflow |= measure.overflow;
+        measure = (sf_arena){0};
+        lay_out_packed(&measure, plans[i]);
+        crew->shared.used = largest(crew->shared.used, measure.used);
+        crew->shared.overflow |= measure.overflow;
+        size = largest(size, plans[i]->model->size);
+    }
+    crew->workers = workers;
+    crew->capacity = B;
+    crew->chunk_slots = workers > 1 ? SF_CHUNKS : 1;
+    sf_status status = SF_NEW(&crew->arenas, workers);
+    if (status == SF_OK) status = sf_arena_open(&crew->shared);
+    if (status == SF_OK) status = sf_allocate((void **)&crew->chunk_gradients, crew->chunk_slots * size, sizeof(float));
+    if (status == SF_OK) status = SF_NEW(&crew->losses, B);
+    if (status == SF_OK) status = SF_NEW(&crew->correct, B);
+    for (size_t w = 0; w < workers && status == SF_OK; w++) {
+        crew->arenas[w] = workspace;
+        status = sf_arena_open(&crew->arenas[w]);
+    }
+    if (status != SF_OK) {
+        sf_cpu_crew_destroy(crew);
+        return status;
+    }
+    *out = crew;
+    return SF_OK;
+}
+
+void sf_cpu_crew_destroy(sf_cpu_crew *crew) {
+    if (crew == NULL) return;
+    for (size_t w = 0; crew->arenas != NULL && w < crew->workers; w++) sf_arena_close(&crew->arenas[w]);
+    sf_arena_close(&crew->shared);
+    sf_release(crew->arenas);
+    sf_release(crew->chunk_gradients);
+    sf_release(crew->losses);
+    sf_release(crew->correct);
+    sf_release(crew);
+}
+
+typedef struct stretch { /* consecutive sequences of a batch */
+    size_t first, end;
+} stretch;
+
+/* Chunk c of `chunks`: sizes differ by at most one, the longer ones first. */
+static stretch chunk_of(size_t B, size_t chunks, size_t c) {
+    const size_t size = B / chunks, longer = B % chunks;
+    const size_t first = c * size + (c < longer ? c : longer);
+    return (stretch){first, first + size + (c < longer)};
+}
+
+/* All groups of a stretch, one after the other, into one gradient (or none). */
+static void run_stretch(const sf_job *prototype, const sf_batch *batch, float *logits, sf_cpu_crew *crew,
+                        stretch part) {
+    const sf_shape *s = &prototype->plan->model->shape;
+    for (size_t first = part.first; first < part.end; first += prototype->plan->group) {
+        sf_job job = *prototype;
+        job.first = first;
+        job.n = part.end - first < job.plan->group ? part.end - first : job.plan->group;
+        job.tokens = batch->tokens + first * s->T;
+        job.labels = batch->labels + first;
+        job.losses = crew->losses + first;
+        job.correct = crew->correct + first;
+        job.logits = logits != NULL ? logits + first * s->classes : NULL;
+        sf_cpu_kernels_chosen()->run(&job);
+    }
+}
+
+static sf_arena *rewound(sf_arena *arena) {
+    arena->used = 0;
+    return arena;
+}
+
+void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,
+                     const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+    const sf_cpu_kernels *kernels = sf_cpu_kernels_chosen();
+    const size_t B = batch->B, L = plan->model->shape.L, size = plan->model->size;
+    const size_t chunks = B < SF_CHUNKS ? B : SF_CHUNKS;
+    assert(B <= crew->capacity && size % SF_PADDING == 0);
+    sf_packed_block *packed = lay_out_packed(rewound(&crew->shared), plan);
+
+#pragma omp parallel num_threads((int)crew->workers) if (crew->workers > 1)
+    {
+        sf_workspace work;
+        lay_out_workspace(&work, rewound(&crew->arenas[crew->workers > 1 ? omp_get_thread_num() : 0]), plan);
+#pragma omp for schedule(static)
+        for (size_t l = 0; l < L; l++) kernels->pack(&packed[l], plan, params, l);
+
+#pragma omp for schedule(dynamic, 1)
+        for (size_t c = 0; c < chunks; c++) {
+            float *part = crew->chunk_slots > 1 ? crew->chunk_gradients + c * size
+                          : c == 0              ? gradient
+                                                : crew->chunk_gradients;
+            memset(part, 0, size * sizeof *part);
+            const sf_job job = {.plan = plan,
+                                .packed = packed,
+                                .params = params,
+                                .work = &work,
+                                .moment = moment,
+                                .gradient = part,
+                                .gradient_scale = 1.0F / (float)B};
+            run_stretch(&job, batch, NULL, crew, chunk_of(B, chunks, c));
+            if (crew->chunk_slots == 1 && c > 0) kernels->add(gradient, part, size);
+        }
+
+        if (crew->chunk_slots > 1) {
+            enum { SLICE = 4096 };
+#pragma omp for schedule(static)
+            for (size_t first = 0; first < size; first += SLICE) {
+                const size_t width = size - first < SLICE ? size - first : SLICE;
+                memcpy(gradient + first, crew->chunk_gradients + first, width * sizeof *gradient);
+                for (size_t c = 1; c < chunks; c++)
+                    kernels->add(gradient + first, crew->chunk_gradients + c * size + first, width);
+            }
+        }
+    }
+    *loss = 0;
+    for (size_t n = 0; n < B; n++) *loss += crew->losses[n];
+    *loss /= (double)B;
+}
+
+void sf_cpu_evaluate(sf_cpu_crew *crew, sf_evaluation *out, float *logits /* [B,classes] */, const sf_cpu_plan *plan,
+                     const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+    const sf_cpu_kernels *kernels = sf_cpu_kernels_chosen();
+    const size_t L = plan->model->shape.L, groups = (batch->B + plan->group - 1) / plan->group;
+    assert(batch->B <= crew->capacity);
+    sf_packed_block *packed = lay_out_packed(rewound(&crew->shared), plan);
+
+#pragma omp parallel num_threads((int)crew->workers) if (crew->workers > 1)
+    {
+        sf_workspace work;
+        lay_out_workspace(&work, rewound(&crew->arenas[crew->workers > 1 ? omp_get_thread_num() : 0]), plan);
+#pragma omp for schedule(static)
+        for (size_t l = 0; l < L; l++) kernels->pack(&packed[l], plan, params, l);
+
+#pragma omp for schedule(dynamic, 1)
+        for (size_t g = 0; g < groups; g++) {
+            const sf_job job = {.plan = plan, .packed = packed, .params = params, .work = &work, .moment = moment};
+            const size_t first = g * plan->group, end = first + plan->group;
+            run_stretch(&job, batch, logits, crew, (stretch){first, end < batch->B ? end : batch->B});
+        }
+    }
+    *out = (sf_evaluation){0};
+    for (size_t n = 0; n < batch->B; n++) {
+        out->loss += crew->losses[n];
+        out->correct += crew->correct[n];
+    }
+}

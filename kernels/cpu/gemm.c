@@ -1,0 +1,86 @@
+#include "kernels/cpu/gemm.h"
+
+#include "kernels/cpu/simd.h"
+
+/* A tile of `rows` x `vectors` accumulators held in registers. rows and vectors are constants where this is inlined. */
+INLINE void tile(float *C, size_t C_row, sf_left A, sf_right B, const float *bias, bool add, size_t K, size_t rows,
+                 size_t vectors) {
+    vf sums[TILE_ROWS][TILE_VECTORS];
+    for (size_t m = 0; m < rows; m++)
+        for (size_t v = 0; v < vectors; v++)
+            sums[m][v] = add ? load(C + m * C_row + v * VL) : bias != NULL ? load(bias + v * VL) : splat(0.0F);
+    for (size_t k = 0; k < K; k++) {
+        vf right[TILE_VECTORS];
+        for (size_t v = 0; v < vectors; v++) right[v] = load(B.at + k * B.row + v * VL);
+        for (size_t m = 0; m < rows; m++) {
+            const vf left = splat(A.at[m * A.row + k * A.column]);
+            for (size_t v = 0; v < vectors; v++) sums[m][v] += left * right[v];
+        }
+    }
+    for (size_t m = 0; m < rows; m++)
+        for (size_t v = 0; v < vectors; v++) store(C + m * C_row + v * VL, sums[m][v]);
+}
+
+INLINE void column_of_tiles(float *C, size_t C_row, sf_left A, sf_right B, const float *bias, bool add, size_t M,
+                            size_t K, size_t vectors) {
+    size_t m = 0;
+    for (; m + TILE_ROWS <= M; m += TILE_ROWS)
+        tile(C + m * C_row, C_row, (sf_left){A.at + m * A.row, A.row, A.column}, B, bias, add, K, TILE_ROWS, vectors);
+    float *rest = C + m * C_row;
+    A.at += m * A.row;
+    switch (M - m) {
+    case 1:
+        tile(rest, C_row, A, B, bias, add, K, 1, vectors);
+        break;
+    case 2:
+        tile(rest, C_row, A, B, bias, add, K, 2, vectors);
+        break;
+    case 3:
+        tile(rest, C_row, A, B, bias, add, K, 3, vectors);
+        break;
+    case 4:
+        tile(rest, C_row, A, B, bias, add, K, 4, vectors);
+        break;
+    case 5:
+        tile(rest, C_row, A, B, bias, add, K, 5, vectors);
+        break;
+    default:
+        break;
+    }
+}
+
+void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const float *bias /* [N] */, bool add, size_t M,
+             size_t N, size_t K) {
+    for (size_t n = 0; n < N;) {
+        const size_t vectors = (N - n) / VL < TILE_VECTORS ? (N - n) / VL : TILE_VECTORS;
+        const sf_right panel = {B.at + n, B.row};
+        const float *panel_bias = bias != NULL ? bias + n : NULL;
+        switch (vectors) {
+        case 1:
+            column_of_tiles(C + n, C_row, A, panel, panel_bias, add, M, K, 1);
+            break;
+        case 2:
+            column_of_tiles(C + n, C_row, A, panel, panel_bias, add, M, K, 2);
+            break;
+#if defined(__AVX512F__)
+        case 3:
+            column_of_tiles(C + n, C_row, A, panel, panel_bias, add, M, K, 3);
+            break;
+        default:
+            column_of_tiles(C + n, C_row, A, panel, panel_bias, add, M, K, 4);
+            break;
+#endif
+        }
+        n += vectors * VL;
+    }
+}
+
+void sf_transpose(float *out /* [columns,width] */, size_t out_row, size_t width, const float *in /* [rows,columns] */,
+                  size_t in_row, size_t rows, size_t columns) {
+    enum { EDGE = 16 }; /* square by square, so that both sides stay in cache lines just touched */
+    for (size_t c0 = 0; c0 < columns; c0 += EDGE)
+        for (size_t r0 = 0; r0 < width; r0 += EDGE)
+            for (size_t c = c0; c < c0 + EDGE && c < columns; c++)
+                for (size_t r = r0; r < r0 + EDGE && r < width; r++)
+                    out[c * out_row + r] = r < rows ? in[r * in_row + c] : 0.0F;
+}

@@ -1,0 +1,32 @@
+/* Matrix products on padded rows. */
+#ifndef SF_KERNELS_CPU_GEMM_H
+#define SF_KERNELS_CPU_GEMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kernels/cpu/isa.h"
+
+#define sf_gemm      ISA(sf_gemm)
+#define sf_transpose ISA(sf_transpose)
+
+typedef struct sf_left { /* A, read as A[m * row + k * column]: any strides, so also a transpose */
+    const float *at;
+    size_t row, column;
+} sf_left;
+
+typedef struct sf_right { /* B, rows of N contiguous floats */
+    const float *at;
+    size_t row;
+} sf_right;
+
+/* C[M,N] = A[M,K] B[K,N], plus what C held (add), plus a bias row (not NULL, only without add). N is a multiple of 16.
+ */
+void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const float *bias /* [N] */, bool add, size_t M,
+             size_t N, size_t K);
+
+/* out[c][r] = in[r][c] for r < rows, 0 for rows <= r < width. */
+void sf_transpose(float *out /* [columns,width] */, size_t out_row, size_t width, const float *in /* [rows,columns] */,
+                  size_t in_row, size_t rows, size_t columns);
+
+#endif

@@ -1,0 +1,282 @@
+/* Forward and backward through the whole model for one group of sequences. Order and names follow
+ * kernels/reference/reference.c, where the formulas are plain. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/attention.h"
+
+typedef struct site { /* a block of a job */
+    const sf_job *job;
+    size_t block;
+    const sf_param *params; /* the block's entries of the table */
+    const sf_trace *trace;
+    const sf_packed_block *packed;
+    size_t R; /* rows: n * T */
+} site;
+
+static site site_of(const sf_job *job, size_t block) {
+    /* Forward only, nothing is kept for later: every block uses the first trace. */
+    return (site){.job = job,
+                  .block = block,
+                  .params = sf_model_block(job->plan->model, block),
+                  .trace = &job->work->traces[job->gradient != NULL ? block : 0],
+                  .packed = &job->packed[block],
+                  .R = job->n * job->plan->model->shape.T};
+}
+
+static sf_drop_mask mask_of(const sf_job *job) {
+    if (!job->moment->training) return (sf_drop_mask){0};
+    const sf_dropout dropout = sf_dropout_of(job->plan->model->shape.dropout);
+    return (sf_drop_mask){dropout.threshold, (float)dropout.scale};
+}
+
+/* Dropout has an address per sequence. */
+static void drop(float *x, const sf_job *job, sf_purpose purpose, size_t block, size_t columns) {
+    const sf_drop_mask mask = mask_of(job);
+    const size_t T = job->plan->model->shape.T;
+    for (size_t n = 0; n < job->n; n++) {
+        const sf_index index = sf_moment_index(job->moment, purpose, block, 0, job->first + n);
+        sf_rows_drop(x + n * T * sf_padded(columns), mask, &index, T, columns);
+    }
+}
+
+static sf_head head_of(const site *at, size_t sequence, size_t h) {
+    const sf_job *job = at->job;
+    const sf_cpu_plan *plan = job->plan;
+    const sf_workspace *work = job->work;
+    const size_t T = plan->model->shape.T, H = plan->model->shape.H, HCp = plan->rows.HCp;
+    const size_t qkv = sequence * T * 3 * HCp + h * plan->rows.Cp, context = sequence * T * HCp + h * plan->rows.Cp;
+    return (sf_head){
+        .job = job,
+        .trace = at->trace,
+        .stride = 3 * HCp,
+        .context_stride = HCp,
+        .slot = sequence * H + h,
+        .q = at->trace->qkv + qkv,
+        .k = at->trace->qkv + qkv + HCp,
+        .v = at->trace->qkv + qkv + 2 * HCp,
+        .context = at->trace->context + context,
+        .dq = work->dqkv + qkv,
+        .dk = work->dqkv + qkv + HCp,
+        .dv = work->dqkv + qkv + 2 * HCp,
+        .dcontext = work->dcontext + context,
+        .mask = mask_of(job),
+        .drop_index = sf_moment_index(job->moment, SF_DROP_WEIGHTS, at->block, h, job->first + sequence),
+        .key_index =
+            sf_moment_index(job->moment, sf_moment_random_keys(job->moment), at->block, h, job->first + sequence),
+    };
+}
+
+static void attend(const site *at, void (*kernel)(const sf_head *head)) {
+    for (size_t n = 0; n < at->job->n; n++)
+        for (size_t h = 0; h < at->job->plan->model->shape.H; h++) {
+            const sf_head head = head_of(at, n, h);
+            kernel(&head);
+        }
+}
+
+static void block_forward(const site *at) {
+    const sf_cpu_plan *plan = at->job->plan;
+    const sf_shape *s = &plan->model->shape;
+    const sf_workspace *work = at->job->work;
+    const sf_trace *t = at->trace;
+    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp, R = at->R;
+    const float *params = at->job->params;
+    const bool pre = s->norm == SF_PRE_NORM;
+    const float attention_epsilon = (float)sf_norm_epsilon(at->block, 1);
+    const float mlp_epsilon = (float)sf_norm_epsilon(at->block, 0);
+
+    if (pre)
+        sf_rows_norm(t->normed1, t->rstd1, work->x, attention_epsilon, R, s->C);
+    else
+        memcpy(t->input, work->x, R * Cp * sizeof *work->x);
+    sf_gemm(t->qkv, 3 * HCp, (sf_left){pre ? t->normed1 : t->input, Cp, 1}, (sf_right){at->packed->qkv, 3 * HCp},
+            at->packed->qkv_bias, false, R, 3 * HCp, Cp);
+    attend(at, plan->dense ? sf_dense_forward : sf_kept_forward);
+    sf_gemm(work->branch, Cp, (sf_left){t->context, HCp, 1}, (sf_right){at->packed->o, Cp},
+            params + at->params[SF_BO].offset, false, R, Cp, HCp);
+    drop(work->branch, at->job, SF_DROP_ATTENTION, at->block, s->C);
+    sf_rows_add(work->x, work->branch, R * Cp);
+    if (!pre) {
+        sf_rows_norm(t->normed1, t->rstd1, work->x, attention_epsilon, R, s->C);
+        memcpy(work->x, t->normed1, R * Cp * sizeof *work->x);
+    }
+
+    if (pre) sf_rows_norm(t->normed2, t->rstd2, work->x, mlp_epsilon, R, s->C);
+    sf_gemm(t->hidden, Fp, (sf_left){pre ? t->normed2 : t->normed1, Cp, 1}, (sf_right){at->packed->w1, Fp},
+            params + at->params[SF_B1].offset, false, R, Fp, Cp);
+    drop(t->hidden, at->job, SF_DROP_HIDDEN, at->block, s->F);
+    sf_rows_activate(t->active, t->hidden, s->activation, R * Fp);
+    sf_gemm(work->branch, Cp, (sf_left){t->active, Fp, 1}, (sf_right){at->packed->w2, Cp},
+            params + at->params[SF_B2].offset, false, R, Cp, Fp);
+    drop(work->branch, at->job, SF_DROP_MLP, at->block, s->C);
+    sf_rows_add(work->x, work->branch, R * Cp);
+    if (!pre) {
+        sf_rows_norm(t->normed2, t->rstd2, work->x, mlp_epsilon, R, s->C);
+        memcpy(work->x, t->normed2, R * Cp * sizeof *work->x);
+    }
+}
+
+/* Gradient of a linear layer whose outputs come in `groups` padded groups (the heads) of C rows each:
+ * adds to weight and bias gradients; dx [R,inputs] = dy W, plus what it held if `add`. */
+static void linear_backward(float *dx, bool add, const site *at, int weight, const float *dy, size_t dy_row,
+                            const float *x) {
+    const sf_param *w = &at->params[weight], *b = &at->params[weight + 1];
+    const size_t groups = b->groups, width = w->rows / groups;
+    for (size_t g = 0; g < groups; g++) {
+        const float *dy_group = dy + g * sf_padded(width);
+        const size_t first = w->offset + g * width * w->stride;
+        sf_gemm(at->job->gradient + first, w->stride, (sf_left){dy_group, 1, dy_row}, (sf_right){x, w->stride}, NULL,
+                true, width, w->stride, at->R);
+        sf_gemm(dx, w->stride, (sf_left){dy_group, dy_row, 1}, (sf_right){at->job->params + first, w->stride}, NULL,
+                add || g > 0, at->R, w->stride, width);
+    }
+}
+
+static void block_backward(const site *at) {
+    const sf_cpu_plan *plan = at->job->plan;
+    const sf_shape *s = &plan->model->shape;
+    const sf_workspace *work = at->job->work;
+    const sf_trace *t = at->trace;
+    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp, R = at->R;
+    float *gradient = at->job->gradient;
+    const bool pre = s->norm == SF_PRE_NORM;
+
+    if (!pre) sf_rows_norm_backward(work->dx, work->dx, t->normed2, t->rstd2, false, R, s->C);
+    memcpy(work->branch, work->dx, R * Cp * sizeof *work->dx);
+    drop(work->branch, at->job, SF_DROP_MLP, at->block, s->C);
+    sf_rows_sum(gradient + at->params[SF_B2].offset, work->branch, Cp, R, Cp);
+    linear_backward(work->dhidden, false, at, SF_W2, work->branch, Cp, t->active);
+    sf_rows_activate_backward(work->dhidden, t->hidden, s->activation, R * Fp);
+    drop(work->dhidden, at->job, SF_DROP_HIDDEN, at->block, s->F);
+    sf_rows_sum(gradient + at->params[SF_B1].offset, work->dhidden, Fp, R, Fp);
+    linear_backward(work->dbranch, false, at, SF_W1, work->dhidden, Fp, pre ? t->normed2 : t->normed1);
+    if (pre)
+        sf_rows_norm_backward(work->dx, work->dbranch, t->normed2, t->rstd2, true, R, s->C);
+    else
+        sf_rows_add(work->dx, work->dbranch, R * Cp);
+
+    if (!pre) sf_rows_norm_backward(work->dx, work->dx, t->normed1, t->rstd1, false, R, s->C);
+    memcpy(work->branch, work->dx, R * Cp * sizeof *work->dx);
+    drop(work->branch, at->job, SF_DROP_ATTENTION, at->block, s->C);
+    sf_rows_sum(gradient + at->params[SF_BO].offset, work->branch, Cp, R, Cp);
+    linear_backward(work->dcontext, false, at, SF_WO, work->branch, Cp, t->context);
+    attend(at, plan->dense ? sf_dense_backward : sf_kept_backward);
+    static const int projections[] = {SF_WQ, SF_WK, SF_WV};
+    for (size_t i = 0; i < 3; i++) {
+        const float *dy = work->dqkv + i * HCp;
+        sf_rows_sum(gradient + at->params[projections[i] + 1].offset, dy, 3 * HCp, R, HCp);
+        linear_backward(work->dbranch, i > 0, at, projections[i], dy, 3 * HCp, pre ? t->normed1 : t->input);
+    }
+    if (pre)
+        sf_rows_norm_backward(work->dx, work->dbranch, t->normed1, t->rstd1, true, R, s->C);
+    else
+        sf_rows_add(work->dx, work->dbranch, R * Cp);
+}
+
+static void embed(const sf_job *job) {
+    const sf_cpu_plan *plan = job->plan;
+    const size_t T = plan->model->shape.T, Cp = plan->rows.Cp;
+    const float *table = job->params + sf_model_embedding(plan->model)->offset;
+    for (size_t r = 0; r < job->n * T; r++) {
+        float *x = job->work->x + r * Cp;
+        memcpy(x, plan->positions + r % T * Cp, Cp * sizeof *x);
+        sf_add_scaled(x, plan->embedding_scale, table + (size_t)job->tokens[r] * Cp, Cp);
+    }
+    drop(job->work->x, job, SF_DROP_EMBEDDING, 0, plan->model->shape.C);
+}
+
+static void embed_backward(const sf_job *job) {
+    const sf_cpu_plan *plan = job->plan;
+    const size_t T = plan->model->shape.T, Cp = plan->rows.Cp;
+    float *table = job->gradient + sf_model_embedding(plan->model)->offset;
+    drop(job->work->dx, job, SF_DROP_EMBEDDING, 0, plan->model->shape.C);
+    for (size_t r = 0; r < job->n * T; r++)
+        sf_add_scaled(table + (size_t)job->tokens[r] * Cp, plan->embedding_scale, job->work->dx + r * Cp, Cp);
+}
+
+/* Cross-entropy of the logits; they become its gradient. */
+static double cross_entropy(double *logits, bool *correct, int32_t label, size_t classes) {
+    double largest = logits[0], total = 0;
+    size_t guess = 0;
+    for (size_t i = 1; i < classes; i++)
+        if (logits[i] > largest) {
+            largest = logits[i];
+            guess = i;
+        }
+    const double target = logits[label];
+    for (size_t i = 0; i < classes; i++) total += logits[i] = exp(logits[i] - largest);
+    for (size_t i = 0; i < classes; i++) logits[i] /= total;
+    logits[label] -= 1.0;
+    *correct = guess == (size_t)label;
+    return log(total) + largest - target;
+}
+
+/* Mean over positions, linear head, loss of sequence n; with a gradient, starts the backward pass: dx. */
+static void classify(const sf_job *job, size_t n) {
+    const sf_cpu_plan *plan = job->plan;
+    const sf_workspace *work = job->work;
+    const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, classes = plan->model->shape.classes;
+    const sf_param *head = sf_model_head(plan->model);
+    const float *weight = job->params + head[0].offset, *bias = job->params + head[1].offset;
+    const float inverse = 1.0F / (float)T;
+
+    memset(work->pooled, 0, Cp * sizeof *work->pooled);
+    sf_rows_sum(work->pooled, work->x + n * T * Cp, Cp, T, Cp);
+    for (size_t c = 0; c < Cp; c++) work->pooled[c] *= inverse;
+    for (size_t i = 0; i < classes; i++) work->logits[i] = sf_dot(work->pooled, weight + i * Cp, Cp) + bias[i];
+    if (job->logits != NULL)
+        for (size_t i = 0; i < classes; i++) job->logits[n * classes + i] = (float)work->logits[i];
+    job->losses[n] = cross_entropy(work->logits, &job->correct[n], job->labels[n], classes);
+    if (job->gradient == NULL) return;
+
+    memset(work->dpooled, 0, Cp * sizeof *work->dpooled);
+    for (size_t i = 0; i < classes; i++) {
+        const float slope = (float)work->logits[i] * job->gradient_scale;
+        job->gradient[head[1].offset + i] += slope;
+        sf_add_scaled(job->gradient + head[0].offset + i * Cp, slope, work->pooled, Cp);
+        sf_add_scaled(work->dpooled, slope, weight + i * Cp, Cp);
+    }
+    for (size_t c = 0; c < Cp; c++) work->dpooled[c] *= inverse;
+    for (size_t t = 0; t < T; t++) memcpy(work->dx + (n * T + t) * Cp, work->dpooled, Cp * sizeof *work->dx);
+}
+
+static void run(const sf_job *job) {
+    const size_t L = job->plan->model->shape.L;
+    embed(job);
+    for (size_t block = 0; block < L; block++) {
+        const site at = site_of(job, block);
+        block_forward(&at);
+    }
+    for (size_t n = 0; n < job->n; n++) classify(job, n);
+    if (job->gradient == NULL) return;
+    for (size_t block = L; block-- > 0;) {
+        const site at = site_of(job, block);
+        block_backward(&at);
+    }
+    embed_backward(job);
+}
+
+static void pack(sf_packed_block *packed, const sf_cpu_plan *plan, const float *params, size_t block) {
+    const sf_shape *s = &plan->model->shape;
+    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
+    const sf_param *p = sf_model_block(plan->model, block);
+    static const int projections[] = {SF_WQ, SF_WK, SF_WV};
+    for (size_t i = 0; i < 3; i++) {
+        const sf_param *weight = &p[projections[i]];
+        for (size_t h = 0; h < s->H; h++)
+            sf_transpose(packed->qkv + i * HCp + h * Cp, 3 * HCp, Cp, params + weight->offset + h * s->C * Cp, Cp, s->C,
+                         Cp);
+        memcpy(packed->qkv_bias + i * HCp, params + p[projections[i] + 1].offset, HCp * sizeof *params);
+    }
+    sf_transpose(packed->o, Cp, Cp, params + p[SF_WO].offset, HCp, s->C, HCp);
+    sf_transpose(packed->w1, Fp, Fp, params + p[SF_W1].offset, Cp, s->F, Cp);
+    sf_transpose(packed->w2, Cp, Cp, params + p[SF_W2].offset, Fp, s->C, Fp);
+}
+
+const sf_cpu_kernels ISA(sf_cpu_kernels) = {
+    .name = SF_ISA_NAME,
+    .pack = pack,
+    .run = run,
+    .add = sf_rows_add,
+};

@@ -1,0 +1,98 @@
+/* Shapes and memory of the CPU path, shared by the instruction-set copies and by what drives them. */
+#ifndef SF_KERNELS_CPU_PLAN_H
+#define SF_KERNELS_CPU_PLAN_H
+
+#include "kernels/cpu/cpu.h"
+
+enum {
+    SF_QUERY_TILE = 48,    /* queries whose scores are held at once: no T x T matrix anywhere */
+    SF_GROUP_ROWS = 128,   /* a group is as many sequences as fit in this many rows, at least one */
+    SF_CHUNKS = 8,         /* a batch of B is cut into min(B, 8) chunks */
+    SF_FAST_TOPK_MOST = 32 /* larger k go through the generic selection */
+};
+
+typedef struct sf_rows { /* padded widths and rows of the model */
+    size_t Cp, Fp, Tp;   /* C, F, T rounded up to 16 */
+    size_t HCp;          /* H * Cp: one of q, k, v */
+} sf_rows;
+
+typedef struct sf_packed_block { /* transposed weights, so that the forward products read rows */
+    float *qkv;                  /* [Cp,3,H,Cp] */
+    float *qkv_bias;             /* [3,H,Cp] */
+    float *o;                    /* [H,Cp,Cp] */
+    float *w1;                   /* [Cp,Fp] */
+    float *w2;                   /* [Fp,Cp] */
+} sf_packed_block;
+
+struct sf_cpu_plan {
+    const sf_model *model;
+    sf_rows rows;
+    size_t group;       /* sequences in a group */
+    bool dense;         /* every key kept under softmax: the dense kernel */
+    sf_pattern pattern; /* what the kept kernel walks */
+    float *positions;   /* [T,Cp] */
+    float score_scale;  /* inverse temperature / sqrt(C) */
+    float embedding_scale;
+};
+
+typedef struct sf_trace { /* what the backward pass needs of a block, for a group of R = group * T rows */
+    float *input;         /* [R,Cp], post-norm only */
+    float *normed1, *rstd1;
+    float *qkv;             /* [R,3,H,Cp] */
+    float *stats;           /* [group,H,T,2]: dense kernel */
+    float *weights;         /* [group,H,kept]: kept kernel */
+    double *kept_scores;    /* [group,H,kept]: kept kernel with a weighting other than softmax */
+    uint32_t *keys;         /* [group,H,kept]: kept kernel, selected during forward */
+    float *context;         /* [R,H,Cp] */
+    float *normed2, *rstd2; /* [R,Cp], [R] */
+    float *hidden, *active; /* [R,Fp] */
+} sf_trace;
+
+typedef struct sf_workspace { /* one worker's */
+    sf_trace *traces;         /* [L] */
+    float *x, *dx;            /* [R,Cp] */
+    float *branch, *dbranch;  /* [R,Cp] */
+    float *dhidden;           /* [R,Fp] */
+    float *dqkv;              /* [R,3,H,Cp] */
+    float *dcontext;          /* [R,H,Cp] */
+    float *keys_t, *values_t; /* [Cp,Tp]: one head's, transposed */
+    float *tile, *dtile;      /* [SF_QUERY_TILE,Tp] */
+    float *factors;           /* [T rounded up to 64] */
+    float *drow;              /* [T] */
+    double *wide[4];          /* [T]: the generic kernels' rows */
+    uint32_t *kept;           /* [T] */
+    float *pooled, *dpooled;  /* [Cp] */
+    double *logits;           /* [classes] */
+} sf_workspace;
+
+typedef struct sf_job { /* one group of sequences on one worker */
+    const sf_cpu_plan *plan;
+    const sf_packed_block *packed; /* [L] */
+    const float *params;           /* [size] */
+    const sf_workspace *work;
+    const int32_t *tokens; /* [n,T] */
+    const int32_t *labels; /* [n] */
+    size_t n;              /* sequences, at most plan->group */
+    size_t first;          /* index of the first one within the batch */
+    const sf_moment *moment;
+    double *losses;       /* [n] */
+    bool *correct;        /* [n] */
+    float *logits;        /* [n,classes], may be NULL */
+    float *gradient;      /* [size], added to; NULL: forward only */
+    float gradient_scale; /* 1 / B */
+} sf_job;
+
+typedef struct sf_cpu_kernels { /* one instruction set */
+    const char *name;
+    void (*pack)(sf_packed_block *packed, const sf_cpu_plan *plan, const float *params, size_t block);
+    void (*run)(const sf_job *job);
+    void (*add)(float *x, const float *y, size_t count); /* x += y, count a multiple of 16 */
+} sf_cpu_kernels;
+
+extern const sf_cpu_kernels sf_cpu_kernels_scalar;
+#if defined(SF_HAVE_X86_SETS)
+extern const sf_cpu_kernels sf_cpu_kernels_avx2, sf_cpu_kernels_avx512;
+#endif
+const sf_cpu_kernels *sf_cpu_kernels_chosen(void);
+
+#endif

@@ -1,0 +1,66 @@
+/* Layers that work row by row: LayerNorm, activation, dropout, sums. Rows are padded with zeros, which stay zero. */
+#ifndef SF_KERNELS_CPU_ROWS_H
+#define SF_KERNELS_CPU_ROWS_H
+
+#include "base/random.h"
+#include "kernels/cpu/isa.h"
+#include "model/model.h"
+
+#define sf_rows_norm              ISA(sf_rows_norm)
+#define sf_rows_norm_backward     ISA(sf_rows_norm_backward)
+#define sf_rows_activate          ISA(sf_rows_activate)
+#define sf_rows_activate_backward ISA(sf_rows_activate_backward)
+#define sf_rows_drop              ISA(sf_rows_drop)
+#define sf_rows_add               ISA(sf_rows_add)
+#define sf_rows_sum               ISA(sf_rows_sum)
+#define sf_keep_factors           ISA(sf_keep_factors)
+#define sf_keep_factors_of        ISA(sf_keep_factors_of)
+#define sf_dot                    ISA(sf_dot)
+#define sf_add_scaled             ISA(sf_add_scaled)
+#define sf_softmax_row            ISA(sf_softmax_row)
+#define sf_softmax_row_again      ISA(sf_softmax_row_again)
+#define sf_softmax_row_backward   ISA(sf_softmax_row_backward)
+
+typedef struct sf_drop_mask { /* threshold 0: nothing is dropped */
+    uint32_t threshold;
+    float scale;
+} sf_drop_mask;
+
+/* y = (x - mean) * rstd over the first C columns. */
+void sf_rows_norm(float *y /* [R,Cp] */, float *rstd /* [R] */, const float *x /* [R,Cp] */, float epsilon, size_t R,
+                  size_t C);
+/* dx = (add ? dx : 0) + the gradient through the norm; dx may be dy without add. */
+void sf_rows_norm_backward(float *dx /* [R,Cp] */, const float *dy /* [R,Cp] */, const float *y /* [R,Cp] */,
+                           const float *rstd /* [R] */, bool add, size_t R, size_t C);
+
+void sf_rows_activate(float *y, const float *z, sf_activation activation, size_t count);
+void sf_rows_activate_backward(float *dz /* in: dy */, const float *z, sf_activation activation, size_t count);
+
+/* Dropout in place on a matrix of `columns` columns; its own backward. */
+void sf_rows_drop(float *x /* [R,padded columns] */, sf_drop_mask mask, const sf_index *index, size_t R,
+                  size_t columns);
+
+void sf_rows_add(float *x, const float *y, size_t count);
+/* sums[n] += sum over rows of x[r][n]. */
+void sf_rows_sum(float *sums /* [N] */, const float *x /* [R,N] */, size_t x_row, size_t R, size_t N);
+
+/* Factors (0 or scale) of a whole row of dropout, up to the next multiple of 64 columns. */
+void sf_keep_factors(float *factors, sf_drop_mask mask, const sf_index *index, size_t row, size_t columns);
+/* Factors of the listed columns of a row. */
+void sf_keep_factors_of(float *factors /* [count] */, sf_drop_mask mask, const sf_index *index, size_t row,
+                        size_t columns, const uint32_t *listed /* [count] */, size_t count);
+
+float sf_dot(const float *a, const float *b, size_t N);               /* N a multiple of 16 */
+void sf_add_scaled(float *y, float factor, const float *x, size_t N); /* y += factor x */
+
+typedef struct sf_softmax_stats { /* enough to compute a row's weights again */
+    float largest, inverse_total;
+} sf_softmax_stats;
+
+/* Scores become weights in place: exp(scale (s - largest)) / total over the first T; padding becomes 0. */
+sf_softmax_stats sf_softmax_row(float *row /* [padded T] */, float scale, size_t T);
+void sf_softmax_row_again(float *row /* [padded T] */, float scale, sf_softmax_stats stats, size_t T);
+/* dweights become scale * dscores in place. */
+void sf_softmax_row_backward(float *drow, const float *weights, float scale, size_t padded);
+
+#endif

@@ -1,0 +1,162 @@
+/* One vector type for every instruction set: VL floats. Written with the compilers' vector extensions; the few
+ * operations they lack use intrinsics where the set has them. */
+#ifndef SF_KERNELS_CPU_SIMD_H
+#define SF_KERNELS_CPU_SIMD_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "base/random.h"
+#include "kernels/cpu/isa.h"
+
+#if defined(__AVX512F__)
+enum { VL = 16, TILE_VECTORS = 4 };
+#elif defined(__AVX2__)
+enum { VL = 8, TILE_VECTORS = 2 };
+#else
+enum { VL = 4, TILE_VECTORS = 2 };
+#endif
+enum { TILE_ROWS = 6 };
+
+typedef float vf __attribute__((vector_size(4 * VL)));
+typedef int32_t vi __attribute__((vector_size(4 * VL)));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE vf load(const float *at) {
+    vf v;
+    memcpy(&v, at, sizeof v);
+    return v;
+}
+
+INLINE void store(float *at, vf v) {
+    memcpy(at, &v, sizeof v);
+}
+
+INLINE vf splat(float x) {
+    return x - (vf){0};
+}
+
+INLINE vf choose(vi condition, vf yes, vf no) {
+    return (vf)((condition & (vi)yes) | (~condition & (vi)no));
+}
+
+INLINE vf max_of(vf a, vf b) {
+    return choose(a > b, a, b);
+}
+
+#if defined(__AVX512F__)
+INLINE float sum_lanes(vf v) {
+    return _mm512_reduce_add_ps((__m512)v);
+}
+INLINE float max_lanes(vf v) {
+    return _mm512_reduce_max_ps((__m512)v);
+}
+/* Bit l is set where lane l is greater than x. */
+INLINE uint32_t lanes_above(vf v, float x) {
+    return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(x), _CMP_GT_OQ);
+}
+#else
+INLINE float sum_lanes(vf v) {
+    float lanes[VL];
+    store(lanes, v);
+    for (int width = VL / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; l++) lanes[l] += lanes[l + width];
+    return lanes[0];
+}
+INLINE float max_lanes(vf v) {
+    float lanes[VL];
+    store(lanes, v);
+    for (int l = 1; l < VL; l++) lanes[0] = lanes[l] > lanes[0] ? lanes[l] : lanes[0];
+    return lanes[0];
+}
+INLINE uint32_t lanes_above(vf v, float x) {
+#if defined(__AVX2__)
+    return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps((__m256)v, _mm256_set1_ps(x), _CMP_GT_OQ));
+#else
+    uint32_t mask = 0;
+    for (int l = 0; l < VL; l++) mask |= (uint32_t)(v[l] > x) << l;
+    return mask;
+#endif
+}
+#endif
+
+/* 1 in the lanes below `count`, 0 in the others. */
+INLINE vf first_lanes(size_t count) {
+    vf mask;
+    for (size_t l = 0; l < VL; l++) mask[l] = l < count ? 1.0F : 0.0F;
+    return mask;
+}
+
+/* exp, within 2 units in the last place on [-87, 88]; 0 below, infinity above, NaN stays NaN.
+ * x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, times 2^n. */
+INLINE vf exp_of(vf x) {
+    const vf rounder = splat(12582912.0F); /* 1.5 * 2^23: adding it rounds to an integer */
+    const vf clamped = choose(x < splat(-87.3F), splat(-87.3F), choose(x > splat(88.7F), splat(88.7F), x));
+    const vf n = (clamped * splat(1.44269504F) + rounder) - rounder;
+    const vf r = (clamped - n * splat(0.693359375F)) - n * splat(-2.12194440e-4F);
+    vf p = splat(1.0F / 5040.0F);
+    p = p * r + splat(1.0F / 720.0F);
+    p = p * r + splat(1.0F / 120.0F);
+    p = p * r + splat(1.0F / 24.0F);
+    p = p * r + splat(1.0F / 6.0F);
+    p = p * r + splat(0.5F);
+    p = p * r + splat(1.0F);
+    p = p * r + splat(1.0F);
+    const vi half = __builtin_convertvector(n, vi) / 2; /* two factors: 2^128 itself is no float */
+    const vi rest = __builtin_convertvector(n, vi) - half;
+    const vf result = p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
+    return choose(x < splat(-87.3F), splat(0.0F), choose(x > splat(88.73F), splat(INFINITY), result));
+}
+
+/* Eight calls of Philox4x32-10 side by side: words[w][i] is word w of draw first_draws[i]. */
+INLINE void philox_eight(uint32_t words[4][8], const sf_index *index, const uint32_t draws[8]) {
+    const uint64_t multiplier0 = 0xD2511F53U, multiplier1 = 0xCD9E8D57U;
+    uint32_t key0 = index->seed, key1 = index->stream;
+#if defined(__AVX512F__)
+    __m512i x0 = _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)(const void *)draws));
+    __m512i x1 = _mm512_set1_epi64(index->sample), x2 = _mm512_set1_epi64(index->step);
+    __m512i x3 = _mm512_set1_epi64(index->epoch);
+    const __m512i m0 = _mm512_set1_epi64((int64_t)multiplier0), m1 = _mm512_set1_epi64((int64_t)multiplier1);
+    for (int round = 0; round < 10; round++, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U) {
+        /* only the low 32 bits of a lane count: the multiplication ignores the rest */
+        const __m512i p0 = _mm512_mul_epu32(x0, m0), p1 = _mm512_mul_epu32(x2, m1);
+        x0 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p1, 32), x1), _mm512_set1_epi64(key0));
+        x2 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p0, 32), x3), _mm512_set1_epi64(key1));
+        x1 = p1;
+        x3 = p0;
+    }
+    _mm256_storeu_si256((__m256i *)words[0], _mm512_cvtepi64_epi32(x0));
+    _mm256_storeu_si256((__m256i *)words[1], _mm512_cvtepi64_epi32(x1));
+    _mm256_storeu_si256((__m256i *)words[2], _mm512_cvtepi64_epi32(x2));
+    _mm256_storeu_si256((__m256i *)words[3], _mm512_cvtepi64_epi32(x3));
+#else
+    uint32_t x0[8], x1[8], x2[8], x3[8];
+    for (int i = 0; i < 8; i++) {
+        x0[i] = draws[i];
+        x1[i] = index->sample;
+        x2[i] = index->step;
+        x3[i] = index->epoch;
+    }
+    for (int round = 0; round < 10; round++, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U)
+        for (int i = 0; i < 8; i++) {
+            const uint64_t p0 = multiplier0 * x0[i], p1 = multiplier1 * x2[i];
+            x0[i] = (uint32_t)(p1 >> 32) ^ x1[i] ^ key0;
+            x2[i] = (uint32_t)(p0 >> 32) ^ x3[i] ^ key1;
+            x1[i] = (uint32_t)p1;
+            x3[i] = (uint32_t)p0;
+        }
+    memcpy(words[0], x0, sizeof x0);
+    memcpy(words[1], x1, sizeof x1);
+    memcpy(words[2], x2, sizeof x2);
+    memcpy(words[3], x3, sizeof x3);
+#endif
+}
+
+#endif

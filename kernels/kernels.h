@@ -1,0 +1,36 @@
+/* What every implementation of the model computes: from parameters and a batch to loss, logits and gradient. */
+#ifndef SF_KERNELS_KERNELS_H
+#define SF_KERNELS_KERNELS_H
+
+#include <stdbool.h>
+
+#include "model/model.h"
+
+typedef struct sf_batch {
+    const int32_t *tokens; /* [B,T], padding and global tokens included */
+    const int32_t *labels; /* [B] */
+    size_t B;
+} sf_batch;
+
+/* When a batch is computed: the address of its dropout and of its random keys. */
+typedef struct sf_moment {
+    uint32_t seed, epoch, step;
+    uint32_t first_sample; /* index of the batch's first sequence within the step */
+    bool training;         /* dropout only in training */
+} sf_moment;
+
+/* The address of sample `sample` of the batch for one purpose, block and head. */
+static inline sf_index sf_moment_index(const sf_moment *moment, sf_purpose purpose, size_t block, size_t head,
+                                       size_t sample) {
+    return (sf_index){.seed = moment->seed,
+                      .stream = sf_stream(purpose, block, head),
+                      .epoch = moment->epoch,
+                      .step = moment->step,
+                      .sample = moment->first_sample + (uint32_t)sample};
+}
+
+static inline sf_purpose sf_moment_random_keys(const sf_moment *moment) {
+    return moment->training ? SF_RANDOM_KEYS : SF_RANDOM_KEYS_EVALUATION;
+}
+
+#endif

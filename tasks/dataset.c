@@ -1,0 +1,168 @@
+#include "tasks/dataset.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "tasks/task.h"
+
+sf_status sf_dataset_create(sf_dataset **out, size_t row_room, size_t token_room) {
+    sf_dataset *data;
+    *out = NULL;
+    SF_TRY(SF_NEW(&data, 1));
+    data->row_room = row_room;
+    data->token_room = token_room;
+    sf_status status;
+    SF_TRY_GOTO(status, SF_NEW(&data->tokens, token_room), failed);
+    SF_TRY_GOTO(status, SF_NEW(&data->offsets, row_room + 1), failed);
+    SF_TRY_GOTO(status, SF_NEW(&data->labels, row_room), failed);
+    *out = data;
+    return SF_OK;
+failed:
+    sf_dataset_destroy(data);
+    return status;
+}
+
+void sf_dataset_destroy(sf_dataset *data) {
+    if (data == NULL) return;
+    sf_release(data->tokens);
+    sf_release(data->offsets);
+    sf_release(data->labels);
+    sf_release(data);
+}
+
+/* Moves `used` elements into a block of `room` elements. */
+static sf_status grow(void **block, size_t used, size_t room, size_t size) {
+    void *larger;
+    SF_TRY(sf_allocate(&larger, room, size));
+    memcpy(larger, *block, used * size);
+    sf_release(*block);
+    *block = larger;
+    return SF_OK;
+}
+
+sf_status sf_dataset_open_row(int32_t **tokens, sf_dataset *data, size_t room) {
+    const size_t used = data->offsets[data->count];
+    if (room > data->token_room - used) {
+        const size_t larger = 2 * data->token_room + room;
+        SF_TRY(grow((void **)&data->tokens, used, larger, sizeof *data->tokens));
+        data->token_room = larger;
+    }
+    if (data->count == data->row_room) {
+        const size_t larger = 2 * data->row_room + 1;
+        SF_TRY(grow((void **)&data->offsets, data->count + 1, larger + 1, sizeof *data->offsets));
+        SF_TRY(grow((void **)&data->labels, data->count, larger, sizeof *data->labels));
+        data->row_room = larger;
+    }
+    *tokens = data->tokens + used;
+    return SF_OK;
+}
+
+void sf_dataset_close_row(sf_dataset *data, size_t count, int32_t label) {
+    const size_t start = data->offsets[data->count];
+    for (size_t i = start; i < start + count; i++)
+        if (data->tokens[i] > data->largest_token) data->largest_token = data->tokens[i];
+    if (label > data->largest_label) data->largest_label = label;
+    if (count > data->longest) data->longest = count;
+    data->labels[data->count++] = label;
+    data->offsets[data->count] = start + count;
+}
+
+static sf_status add_sample(sf_dataset *data, const sf_task *task, sf_index index, size_t length) {
+    int32_t *tokens, label;
+    size_t count;
+    sf_draws draws = sf_draws_at(index);
+    SF_TRY(sf_dataset_open_row(&tokens, data, length));
+    task->sample(tokens, &count, &label, length, &draws);
+    sf_dataset_close_row(data, count, label);
+    return SF_OK;
+}
+
+sf_status sf_dataset_sample(sf_dataset **out, const sf_task *task, sf_split split, uint32_t seed, size_t count,
+                            size_t length) {
+    *out = NULL;
+    if (length < task->info.shortest || length > task->info.longest)
+        return sf_fail(SF_BAD_INPUT, "length %zu is out of range; %s has lengths %zu..%zu", length, task->info.name,
+                       task->info.shortest, task->info.longest);
+    if (count < 1 || count > UINT32_MAX)
+        return sf_fail(SF_BAD_INPUT, "%zu is no number of sequences to sample; ask for 1..%u", count, UINT32_MAX);
+    sf_dataset *data;
+    SF_TRY(sf_dataset_create(&data, count, count * length));
+    const sf_purpose purpose = split == SF_TRAINING ? SF_TRAINING_DATA : SF_HELDOUT_DATA;
+    sf_index index = {.seed = seed, .stream = sf_stream(purpose, 0, 0)};
+    for (size_t i = 0; i < count; i++) {
+        index.sample = (uint32_t)i;
+        const sf_status status = add_sample(data, task, index, length);
+        if (status == SF_OK) continue;
+        sf_dataset_destroy(data);
+        return status;
+    }
+    *out = data;
+    return SF_OK;
+}
+
+static sf_status copy_row(sf_dataset *data, const sf_dataset *from, size_t i) {
+    size_t count;
+    const int32_t *source = sf_dataset_tokens(from, i, &count);
+    int32_t *tokens;
+    SF_TRY(sf_dataset_open_row(&tokens, data, count));
+    memcpy(tokens, source, count * sizeof *tokens);
+    sf_dataset_close_row(data, count, from->labels[i]);
+    return SF_OK;
+}
+
+sf_status sf_dataset_hold_out(sf_dataset **training, sf_dataset **heldout, const sf_dataset *all, uint32_t seed,
+                              double share) {
+    *training = *heldout = NULL;
+    if (!(share > 0 && share < 1))
+        return sf_fail(SF_BAD_INPUT, "share %g cannot be held out; it lies between 0 and 1, both excluded", share);
+    if (all->count < 2 || all->count > UINT32_MAX)
+        return sf_fail(SF_BAD_INPUT, "%zu rows cannot be split into training and held-out data; give 2..%u", all->count,
+                       UINT32_MAX);
+    const size_t wanted = (size_t)round(share * (double)all->count);
+    const size_t held = wanted < 1 ? 1 : wanted < all->count ? wanted : all->count - 1;
+    sf_status status;
+    sf_dataset *kept = NULL, *split_off = NULL;
+    SF_TRY_GOTO(status, sf_dataset_create(&kept, all->count - held, 0), failed);
+    SF_TRY_GOTO(status, sf_dataset_create(&split_off, held, 0), failed);
+    sf_draws draws = sf_draws_at((sf_index){.seed = seed, .stream = sf_stream(SF_HOLD_OUT, 0, 0)});
+    for (size_t i = 0; i < all->count; i++) {
+        /* Selection sampling: of the rows left, as many as are still wanted are equally likely to contain this one. */
+        const bool chosen = sf_draw_below(&draws, (uint32_t)(all->count - i)) < held - split_off->count;
+        SF_TRY_GOTO(status, copy_row(chosen ? split_off : kept, all, i), failed);
+    }
+    *training = kept;
+    *heldout = split_off;
+    return SF_OK;
+failed:
+    sf_dataset_destroy(kept);
+    sf_dataset_destroy(split_off);
+    return status;
+}
+
+size_t sf_dataset_count(const sf_dataset *data) {
+    return data->count;
+}
+
+size_t sf_dataset_longest(const sf_dataset *data) {
+    return data->longest;
+}
+
+const int32_t *sf_dataset_tokens(const sf_dataset *data, size_t i, size_t *count) {
+    *count = data->offsets[i + 1] - data->offsets[i];
+    return data->tokens + data->offsets[i];
+}
+
+int32_t sf_dataset_label(const sf_dataset *data, size_t i) {
+    return data->labels[i];
+}
+
+int32_t sf_dataset_largest_token(const sf_dataset *data) {
+    return data->largest_token;
+}
+
+int32_t sf_dataset_largest_label(const sf_dataset *data) {
+    return data->largest_label;
+}

@@ -1,0 +1,23 @@
+/* The inside of a dataset, and how rows get into it: sf_dataset_open_row() gives room for one more row, the caller
+ * writes its tokens there, sf_dataset_close_row() makes it part of the dataset. */
+#ifndef SF_TASKS_DATASET_H
+#define SF_TASKS_DATASET_H
+
+#include "base/status.h"
+#include "semfocus/task.h"
+
+struct sf_dataset {
+    size_t count, longest;
+    int32_t largest_token, largest_label;
+    int32_t *tokens; /* [offsets[count]], row after row */
+    size_t *offsets; /* [count + 1] */
+    int32_t *labels; /* [count] */
+    size_t row_room, token_room;
+};
+
+/* An empty dataset that can take this many rows and tokens before it has to grow. */
+sf_status sf_dataset_create(sf_dataset **out, size_t row_room, size_t token_room);
+sf_status sf_dataset_open_row(int32_t **tokens /* [room] */, sf_dataset *data, size_t room);
+void sf_dataset_close_row(sf_dataset *data, size_t count, int32_t label);
+
+#endif

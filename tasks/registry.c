@@ -1,0 +1,53 @@
+#include <string.h>
+
+#include "base/text.h"
+#include "tasks/task.h"
+
+static const sf_task *const tasks[] = {
+    &sf_task_parity,
+    &sf_task_even_pairs,
+    &sf_task_missing_duplicate,
+    &sf_task_cycle_navigation,
+    &sf_task_modular_arithmetic_brackets,
+    &sf_task_solve_equation,
+    &sf_task_stack_manipulation,
+    &sf_task_listops,
+    &sf_task_modular_arithmetic,
+};
+
+const sf_task *sf_task_at(size_t i) {
+    return i < sizeof tasks / sizeof tasks[0] ? tasks[i] : NULL;
+}
+
+static const char *name_at(const void *unused, size_t i) {
+    (void)unused;
+    const sf_task *task = sf_task_at(i);
+    return task == NULL ? NULL : task->info.name;
+}
+
+sf_status sf_task_find(const sf_task **out, const char *name) {
+    *out = NULL;
+    for (size_t i = 0; sf_task_at(i) != NULL; i++) {
+        if (strcmp(sf_task_at(i)->info.name, name) != 0) continue;
+        *out = sf_task_at(i);
+        return SF_OK;
+    }
+    char quoted[SF_QUOTE_SIZE];
+    sf_text_quote(quoted, name);
+    const char *nearest = sf_text_nearest(name, name_at, NULL);
+    if (nearest == NULL)
+        return sf_fail(SF_BAD_INPUT, "no task is called \"%s\"; \"semfocus list tasks\" shows them all", quoted);
+    return sf_fail(SF_BAD_INPUT,
+                   "no task is called \"%s\"; did you mean \"%s\"? (\"semfocus list tasks\" shows them all)", quoted,
+                   nearest);
+}
+
+sf_task_info sf_task_describe(const sf_task *task) {
+    return task->info;
+}
+
+sf_status sf_task_solve(int32_t *label, const sf_task *task, const int32_t *tokens, size_t count) {
+    if (count == 0)
+        return sf_fail(SF_BAD_INPUT, "an empty sequence has no label; %s needs at least one token", task->info.name);
+    return task->solve(label, tokens, count);
+}

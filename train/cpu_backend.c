@@ -1,0 +1,226 @@
+/* Fleets on CPU cores: models side by side, one a thread, where there are at least as many models as threads;
+ * otherwise one model after the other with the threads inside it. Both compute the same bits. */
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "base/threads.h"
+#include "kernels/cpu/cpu.h"
+#include "train/backend.h"
+#include "train/optimizer.h"
+
+enum { EVALUATION_BATCH = 512 };
+
+typedef struct weights { /* one member's */
+    sf_cpu_plan *plan;
+    float *params;     /* [size] */
+    float *moments[2]; /* [size] each, NULL where the rule keeps none */
+} weights;
+
+typedef struct desk { /* what one model in flight needs; models take turns */
+    sf_cpu_crew *crew;
+    float *gradient; /* [size] */
+    uint32_t *order; /* [training sequences] */
+    int32_t *tokens; /* [B,T] */
+    int32_t *labels; /* [B] */
+} desk;
+
+typedef struct cpu_state {
+    sf_member *members;
+    size_t S;
+    weights *weights; /* [S] */
+    desk *desks;      /* [desk_count] */
+    size_t desk_count;
+} cpu_state;
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static void cpu_close(void *opaque) {
+    cpu_state *state = opaque;
+    if (state == NULL) return;
+    for (size_t s = 0; state->weights != NULL && s < state->S; s++) {
+        sf_cpu_plan_destroy(state->weights[s].plan);
+        sf_release(state->weights[s].params);
+        sf_release(state->weights[s].moments[0]);
+        sf_release(state->weights[s].moments[1]);
+    }
+    for (size_t d = 0; state->desks != NULL && d < state->desk_count; d++) {
+        sf_cpu_crew_destroy(state->desks[d].crew);
+        sf_release(state->desks[d].gradient);
+        sf_release(state->desks[d].order);
+        sf_release(state->desks[d].tokens);
+        sf_release(state->desks[d].labels);
+    }
+    sf_release(state->weights);
+    sf_release(state->desks);
+    sf_release(state);
+}
+
+static sf_status open_weights(weights *w, const sf_member *member) {
+    SF_TRY(sf_cpu_plan_create(&w->plan, &member->model));
+    SF_TRY(SF_NEW(&w->params, member->model.size));
+    for (size_t i = 0; i < sf_optimizer_moments(&member->config); i++)
+        SF_TRY(SF_NEW(&w->moments[i], member->model.size));
+    sf_model_initialize(w->params, &member->model, (uint32_t)member->config.seed);
+    return SF_OK;
+}
+
+static sf_status open_desk(desk *out, const cpu_state *state, size_t workers) {
+    size_t batch = EVALUATION_BATCH, size = 0, positions = 0, sequences = 0;
+    sf_cpu_plan **plans;
+    SF_TRY(SF_NEW(&plans, state->S));
+    for (size_t s = 0; s < state->S; s++) {
+        const sf_member *member = &state->members[s];
+        plans[s] = state->weights[s].plan;
+        batch = larger(batch, (size_t)member->config.batch);
+        size = larger(size, member->model.size);
+        positions = larger(positions, member->model.shape.T);
+        sequences = larger(sequences, sf_dataset_count(member->data->training));
+    }
+    const sf_status status = sf_cpu_crew_create(&out->crew, plans, state->S, workers, batch);
+    sf_release(plans);
+    SF_TRY(status);
+    SF_TRY(SF_NEW(&out->gradient, size));
+    SF_TRY(SF_NEW(&out->order, sequences));
+    SF_TRY(SF_NEW(&out->tokens, batch * positions));
+    return SF_NEW(&out->labels, batch);
+}
+
+static sf_status cpu_open(void **out, sf_member *members /* [S] */, size_t S, size_t threads) {
+    *out = NULL;
+    SF_TRY(sf_cpu_check_isa());
+    cpu_state *state;
+    SF_TRY(SF_NEW(&state, 1));
+    state->members = members;
+    state->S = S;
+    const size_t workers = (size_t)sf_threads_for(threads);
+    const bool side_by_side = S >= workers;
+    state->desk_count = side_by_side ? workers : 1;
+    sf_status status = SF_NEW(&state->weights, S);
+    if (status == SF_OK) status = SF_NEW(&state->desks, state->desk_count);
+    for (size_t s = 0; s < S && status == SF_OK; s++) status = open_weights(&state->weights[s], &members[s]);
+    for (size_t d = 0; d < state->desk_count && status == SF_OK; d++)
+        status = open_desk(&state->desks[d], state, side_by_side ? 1 : workers);
+    if (status != SF_OK) {
+        cpu_close(state);
+        return status;
+    }
+    *out = state;
+    return SF_OK;
+}
+
+/* Fisher-Yates under (seed, epoch). */
+static void shuffle(uint32_t *order, size_t count, uint32_t seed, uint32_t epoch) {
+    sf_draws draws = sf_draws_at((sf_index){.seed = seed, .stream = sf_stream(SF_SHUFFLE, 0, 0), .epoch = epoch});
+    for (size_t i = 0; i < count; i++) order[i] = (uint32_t)i;
+    for (size_t i = count; i > 1; i--) {
+        const uint32_t j = sf_draw_below(&draws, (uint32_t)i), last = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = last;
+    }
+}
+
+/* Writes sequence `i` as row n of the batch: tokens, PAD up to the plain positions, then the global tokens. */
+static void place(const desk *at, size_t n, const sf_member *member, const sf_dataset *data, size_t i) {
+    const size_t T = member->model.shape.T, plain = T - member->model.shape.attention.globals;
+    size_t count;
+    const int32_t *tokens = sf_dataset_tokens(data, i, &count);
+    int32_t *row = at->tokens + n * T;
+    for (size_t t = 0; t < plain; t++) row[t] = t < count ? tokens[t] : member->data->pad;
+    for (size_t t = plain; t < T; t++) row[t] = member->data->pad + 1 + (int32_t)(t - plain);
+    at->labels[n] = sf_dataset_label(data, i);
+}
+
+static bool train_epoch(const desk *at, weights *w, sf_member *member, size_t epoch) {
+    const sf_config *config = &member->config;
+    const sf_dataset *data = member->data->training;
+    const size_t count = sf_dataset_count(data), B = (size_t)config->batch, steps = (count + B - 1) / B;
+    shuffle(at->order, count, (uint32_t)config->seed, (uint32_t)epoch);
+    for (size_t step = 0; step < steps; step++) {
+        const size_t first = step * B, now = count - first < B ? count - first : B;
+        for (size_t n = 0; n < now; n++) place(at, n, member, data, at->order[first + n]);
+        const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now};
+        const sf_moment moment = {
+            .seed = (uint32_t)config->seed, .epoch = (uint32_t)epoch, .step = (uint32_t)step, .training = true};
+        double loss;
+        sf_cpu_gradient(at->crew, &loss, at->gradient, w->plan, w->params, &batch, &moment);
+        const double norm = sf_gradient_norm(at->gradient, member->model.size);
+        if (!isfinite(loss) || !isfinite(norm)) {
+            member->report.diverged_step = step + 1;
+            return false;
+        }
+        sf_optimizer_update(w->params, w->moments, at->gradient, (float)sf_clip_factor(norm, config->clip), config,
+                            sf_learning_rate(config, epoch, step, steps), (epoch - 1) * steps + step + 1,
+                            member->model.size);
+    }
+    return true;
+}
+
+/* Evaluation depends on the weights alone, not on when it happens: its random keys know no epoch. */
+static void evaluate(double *loss, double *accuracy, const desk *at, const weights *w, const sf_member *member,
+                     const sf_dataset *data, sf_split split) {
+    const size_t count = sf_dataset_count(data);
+    double total = 0;
+    size_t correct = 0;
+    for (size_t first = 0; first < count; first += EVALUATION_BATCH) {
+        const size_t now = count - first < EVALUATION_BATCH ? count - first : EVALUATION_BATCH;
+        for (size_t n = 0; n < now; n++) place(at, n, member, data, first + n);
+        const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now};
+        const sf_moment moment = {.seed = (uint32_t)member->config.seed,
+                                  .step = split == SF_TRAINING ? 0 : 1,
+                                  .first_sample = (uint32_t)first};
+        sf_evaluation part;
+        sf_cpu_evaluate(at->crew, &part, NULL, w->plan, w->params, &batch, &moment);
+        total += part.loss;
+        correct += part.correct;
+    }
+    *loss = total / (double)count;
+    *accuracy = 100.0 * (double)correct / (double)count;
+}
+
+static void advance_one(const desk *at, weights *w, sf_member *member) {
+    sf_report *report = &member->report;
+    if (report->status != SF_RUN_RUNNING) return;
+    const size_t epoch = report->last.epoch + 1;
+    sf_epoch row = {.epoch = epoch};
+    bool finite = train_epoch(at, w, member, epoch);
+    if (finite) {
+        evaluate(&row.train_loss, &row.train_accuracy, at, w, member, member->data->training, SF_TRAINING);
+        evaluate(&row.heldout_loss, &row.heldout_accuracy, at, w, member, member->data->heldout, SF_HELDOUT);
+        finite = isfinite(row.train_loss) && isfinite(row.heldout_loss);
+    }
+    if (finite) {
+        report->last = row;
+    } else {
+        report->status = SF_RUN_DIVERGED;
+        report->diverged_epoch = epoch;
+    }
+}
+
+static void cpu_advance(void *opaque) {
+    cpu_state *state = opaque;
+    if (state->desk_count == 1) {
+        for (size_t s = 0; s < state->S; s++) advance_one(&state->desks[0], &state->weights[s], &state->members[s]);
+        return;
+    }
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)state->desk_count)
+    for (size_t s = 0; s < state->S; s++)
+        advance_one(&state->desks[omp_get_thread_num()], &state->weights[s], &state->members[s]);
+}
+
+static void cpu_read(const void *opaque, size_t s, float *params /* [size] */) {
+    const cpu_state *state = opaque;
+    memcpy(params, state->weights[s].params, state->members[s].model.size * sizeof *params);
+}
+
+const sf_backend sf_backend_cpu = {
+    .version = 1,
+    .name = "cpu",
+    .summary = "f32 on every core, with the widest instruction set the machine has",
+    .open = cpu_open,
+    .advance = cpu_advance,
+    .read = cpu_read,
+    .close = cpu_close,
+};

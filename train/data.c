@@ -1,0 +1,112 @@
+#include "train/data.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "base/text.h"
+
+#define TSV_PREFIX "tsv:"
+static const double held_out_share = 0.2; /* of a user's file that comes without a held-out partner */
+
+static bool is_tsv(const char *task) {
+    return strncmp(task, TSV_PREFIX, strlen(TSV_PREFIX)) == 0;
+}
+
+sf_status sf_run_data_recipe(sf_config *config, const char *task) {
+    if (is_tsv(task)) return SF_OK;
+    const sf_task *found;
+    SF_TRY(sf_task_find(&found, task));
+    return sf_config_apply_recipe(config, sf_task_describe(found).recipe);
+}
+
+uint32_t sf_run_data_seed(const sf_config *config) {
+    return (uint32_t)(config->data_seed >= 0 ? config->data_seed : config->seed);
+}
+
+static sf_status refuse_given(const sf_config *config, const char *const *names, const char *why) {
+    for (; *names != NULL; names++)
+        if (sf_config_given(config, *names)) return sf_fail(SF_BAD_INPUT, "%s %s; leave it out", *names, why);
+    return SF_OK;
+}
+
+static sf_status sample_both(sf_run_data *data, const char *task, const sf_config *config) {
+    static const char *const only_tsv[] = {"vocab", "classes", NULL};
+    const sf_task *found;
+    SF_TRY(sf_task_find(&found, task));
+    SF_TRY(refuse_given(config, only_tsv, "is known for a built-in task and set only for tsv: data"));
+    const sf_task_info info = sf_task_describe(found);
+    const uint32_t seed = sf_run_data_seed(config);
+    data->pad = info.pad;
+    data->classes = (size_t)info.classes;
+    SF_TRY(sf_dataset_sample(&data->training, found, SF_TRAINING, seed, (size_t)config->train_count,
+                             (size_t)config->length));
+    return sf_dataset_sample(&data->heldout, found, SF_HELDOUT, seed, (size_t)config->heldout_count,
+                             (size_t)config->length);
+}
+
+static int32_t greater(int32_t a, int32_t b) {
+    return a > b ? a : b;
+}
+
+/* Vocabulary and classes: as set, else one more than the largest seen. */
+static sf_status size_up(sf_run_data *data, const sf_config *config) {
+    const int32_t token = greater(sf_dataset_largest_token(data->training), sf_dataset_largest_token(data->heldout));
+    const int32_t label = greater(sf_dataset_largest_label(data->training), sf_dataset_largest_label(data->heldout));
+    data->pad = config->vocab > 0 ? (int32_t)config->vocab : token + 1;
+    data->classes = config->classes > 0 ? (size_t)config->classes : (size_t)label + 1;
+    if (token >= data->pad)
+        return sf_fail(SF_BAD_INPUT, "token id %d is in the data but vocab is %d; ids must be below it: raise vocab",
+                       token, data->pad);
+    if ((size_t)label >= data->classes)
+        return sf_fail(SF_BAD_INPUT,
+                       "label %d is in the data but classes is %zu; labels must be below it: raise classes", label,
+                       data->classes);
+    return SF_OK;
+}
+
+static sf_status read_both(sf_run_data *data, const char *names, const sf_config *config) {
+    static const char *const only_sampled[] = {"length", "train-count", "heldout-count", NULL};
+    SF_TRY(refuse_given(config, only_sampled, "belongs to built-in tasks; tsv: data has what its files hold"));
+    char path[4096], *heldout;
+    if (strlen(names) >= sizeof path)
+        return sf_fail(SF_BAD_INPUT, "the file names after tsv: must be shorter than %zu characters", sizeof path);
+    strcpy(path, names);
+    heldout = strchr(path, ',');
+    if (heldout != NULL) *heldout++ = '\0';
+    if (*path == '\0' || (heldout != NULL && *heldout == '\0'))
+        return sf_fail(SF_BAD_INPUT, "'tsv:%s' lacks a file name; write tsv:TRAIN.tsv or tsv:TRAIN.tsv,HELDOUT.tsv",
+                       names);
+
+    if (heldout != NULL) {
+        SF_TRY(sf_dataset_read(&data->training, path));
+        SF_TRY(sf_dataset_read(&data->heldout, heldout));
+    } else {
+        sf_dataset *all;
+        SF_TRY(sf_dataset_read(&all, path));
+        const sf_status status =
+            sf_dataset_hold_out(&data->training, &data->heldout, all, sf_run_data_seed(config), held_out_share);
+        sf_dataset_destroy(all);
+        SF_TRY(sf_fail_in(status, "%s", path));
+    }
+    return size_up(data, config);
+}
+
+sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config) {
+    *out = (sf_run_data){0};
+    const sf_status status =
+        is_tsv(task) ? read_both(out, task + strlen(TSV_PREFIX), config) : sample_both(out, task, config);
+    if (status != SF_OK) {
+        sf_run_data_close(out);
+        return status;
+    }
+    const size_t training = sf_dataset_longest(out->training), heldout = sf_dataset_longest(out->heldout);
+    out->longest = training > heldout ? training : heldout;
+    return SF_OK;
+}
+
+void sf_run_data_close(sf_run_data *data) {
+    sf_dataset_destroy(data->training);
+    sf_dataset_destroy(data->heldout);
+    *data = (sf_run_data){0};
+}

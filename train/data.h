@@ -1,0 +1,22 @@
+/* The data of a run: sampled from a task, or a user's files (tsv:TRAIN[,HELDOUT]). */
+#ifndef SF_TRAIN_DATA_H
+#define SF_TRAIN_DATA_H
+
+#include "semfocus/settings.h"
+#include "semfocus/task.h"
+
+typedef struct sf_run_data {
+    sf_dataset *training, *heldout;
+    int32_t pad; /* id of PAD; global tokens follow it */
+    size_t classes, longest;
+} sf_run_data;
+
+/* Fills the config from the task's recipe; a tsv: name has none. */
+sf_status sf_run_data_recipe(sf_config *config, const char *task);
+sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config);
+void sf_run_data_close(sf_run_data *data);
+
+/* The seed the data depends on. */
+uint32_t sf_run_data_seed(const sf_config *config);
+
+#endif

@@ -61,8 +61,8 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->drow, s->T);
     for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);
     TAKE(w->kept, s->T);
-    TAKE(w->pooled, Cp);
-    TAKE(w->dpooled, Cp);
+    TAKE(w->pooled, s->C);
+    TAKE(w->dpooled, s->C);
     TAKE(w->logits, s->classes);
 }
 
@@ -196,7 +196,7 @@ void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] 
                                 .work = &work,
                                 .moment = moment,
                                 .gradient = part,
-                                .gradient_scale = 1.0F / (float)B};
+                                .gradient_scale = 1.0 / (double)B};
             run_stretch(&job, batch, NULL, crew, chunk_of(B, chunks, c));
             if (crew->chunk_slots == 1 && c > 0) kernels->add(gradient, part, size);
         }

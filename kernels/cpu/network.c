@@ -212,33 +212,44 @@ static double cross_entropy(double *logits, bool *correct, int32_t label, size_t
     return log(total) + largest - target;
 }
 
-/* Mean over positions, linear head, loss of sequence n; with a gradient, starts the backward pass: dx. */
+/* Mean over positions, linear head, loss of sequence n; with a gradient, starts the backward pass: dx.
+ * In double: logits near 0 are small differences of large sums, and this is little work. */
 static void classify(const sf_job *job, size_t n) {
     const sf_cpu_plan *plan = job->plan;
     const sf_workspace *work = job->work;
-    const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, classes = plan->model->shape.classes;
+    const size_t T = plan->model->shape.T, C = plan->model->shape.C, Cp = plan->rows.Cp;
+    const size_t classes = plan->model->shape.classes;
     const sf_param *head = sf_model_head(plan->model);
     const float *weight = job->params + head[0].offset, *bias = job->params + head[1].offset;
-    const float inverse = 1.0F / (float)T;
+    const float *x = work->x + n * T * Cp;
 
-    memset(work->pooled, 0, Cp * sizeof *work->pooled);
-    sf_rows_sum(work->pooled, work->x + n * T * Cp, Cp, T, Cp);
-    for (size_t c = 0; c < Cp; c++) work->pooled[c] *= inverse;
-    for (size_t i = 0; i < classes; i++) work->logits[i] = sf_dot(work->pooled, weight + i * Cp, Cp) + bias[i];
+    memset(work->pooled, 0, C * sizeof *work->pooled);
+    for (size_t t = 0; t < T; t++)
+        for (size_t c = 0; c < C; c++) work->pooled[c] += (double)x[t * Cp + c];
+    for (size_t c = 0; c < C; c++) work->pooled[c] /= (double)T;
+    for (size_t i = 0; i < classes; i++) {
+        double sum = (double)bias[i];
+        for (size_t c = 0; c < C; c++) sum += work->pooled[c] * (double)weight[i * Cp + c];
+        work->logits[i] = sum;
+    }
     if (job->logits != NULL)
         for (size_t i = 0; i < classes; i++) job->logits[n * classes + i] = (float)work->logits[i];
     job->losses[n] = cross_entropy(work->logits, &job->correct[n], job->labels[n], classes);
     if (job->gradient == NULL) return;
 
-    memset(work->dpooled, 0, Cp * sizeof *work->dpooled);
+    float *dweight = job->gradient + head[0].offset, *dbias = job->gradient + head[1].offset;
+    memset(work->dpooled, 0, C * sizeof *work->dpooled);
     for (size_t i = 0; i < classes; i++) {
-        const float slope = (float)work->logits[i] * job->gradient_scale;
-        job->gradient[head[1].offset + i] += slope;
-        sf_add_scaled(job->gradient + head[0].offset + i * Cp, slope, work->pooled, Cp);
-        sf_add_scaled(work->dpooled, slope, weight + i * Cp, Cp);
+        const double slope = work->logits[i] * job->gradient_scale;
+        dbias[i] += (float)slope;
+        for (size_t c = 0; c < C; c++) {
+            dweight[i * Cp + c] += (float)(slope * work->pooled[c]);
+            work->dpooled[c] += slope * (double)weight[i * Cp + c];
+        }
     }
-    for (size_t c = 0; c < Cp; c++) work->dpooled[c] *= inverse;
-    for (size_t t = 0; t < T; t++) memcpy(work->dx + (n * T + t) * Cp, work->dpooled, Cp * sizeof *work->dx);
+    float *dx = work->dx + n * T * Cp;
+    for (size_t c = 0; c < Cp; c++) dx[c] = c < C ? (float)(work->dpooled[c] / (double)T) : 0.0F;
+    for (size_t t = 1; t < T; t++) memcpy(dx + t * Cp, dx, Cp * sizeof *dx);
 }
 
 static void run(const sf_job *job) {

@@ -61,7 +61,7 @@ typedef struct sf_workspace { /* one worker's */
     float *drow;              /* [T] */
     double *wide[4];          /* [T]: the generic kernels' rows */
     uint32_t *kept;           /* [T] */
-    float *pooled, *dpooled;  /* [Cp] */
+    double *pooled, *dpooled; /* [C] */
     double *logits;           /* [classes] */
 } sf_workspace;
 
@@ -79,7 +79,7 @@ typedef struct sf_job { /* one group of sequences on one worker */
     bool *correct;        /* [n] */
     float *logits;        /* [n,classes], may be NULL */
     float *gradient;      /* [size], added to; NULL: forward only */
-    float gradient_scale; /* 1 / B */
+    double gradient_scale;/* 1 / B */
 } sf_job;
 
 typedef struct sf_cpu_kernels { /* one instruction set */

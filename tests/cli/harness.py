@@ -1,0 +1,71 @@
+"""What the command-line tests share: the program, a run of it, and what a refusal must look like.
+
+The program is $SEMFOCUS (default build/semfocus). A failing check prints the command that repeats it."""
+import os
+import resource
+import shlex
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+PROGRAM = str(Path(os.environ.get("SEMFOCUS", ROOT / "build" / "semfocus")).resolve())
+TINY = ["--length", "8", "--train-count", "50", "--heldout-count", "20", "--blocks", "1", "--width", "8",
+        "--mlp-width", "8", "--epochs", "2"]
+
+
+class Result:
+    def __init__(self, words, code, out, err):
+        self.words, self.code, self.raw, self.raw_err = words, code, out, err
+        self.out = out.decode("utf-8", "replace")
+        self.err = err.decode("utf-8", "replace")
+
+    def __str__(self):
+        command = " ".join(shlex.quote(os.fsdecode(word)) for word in [PROGRAM, *self.words])
+        return f"\n{command[:2000]}\nexit {self.code}\nstdout: {self.out[:2000]}\nstderr: {self.err[:2000]}"
+
+
+def run(*words, stdin=b"", env=None, timeout=60, memory=None, stdout=subprocess.PIPE):
+    """Runs the program; memory is a limit on its address space in bytes."""
+    words = [word if isinstance(word, bytes) else str(word) for word in words]
+    limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory))) if memory else None
+    done = subprocess.run([PROGRAM, *words], input=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=timeout,
+                          env={**os.environ, **(env or {})}, preexec_fn=limit, check=False)
+    return Result(words, done.returncode, done.stdout or b"", done.stderr)
+
+
+class Case(unittest.TestCase):
+    maxDiff = 4000
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="semfocus-cli-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def good(self, *words, **options):
+        """Exit 0 and nothing on standard error."""
+        result = run(*words, **options)
+        self.assertEqual((result.code, result.err), (0, ""), result)
+        return result
+
+    def one_sentence(self, result, *mentions):
+        self.assertTrue(result.err.startswith("semfocus: "), result)
+        self.assertEqual(result.err.count("\n"), 1, f"not one line on standard error{result}")
+        self.assertTrue(result.err.endswith("\n"), result)
+        for mention in mentions:
+            self.assertIn(str(mention), result.err, result)
+
+    def refused(self, *words, mentions=(), codes=(2,), **options):
+        """Bad usage or input: one sentence on standard error, nothing on standard output."""
+        result = run(*words, **options)
+        self.assertIn(result.code, codes, result)
+        self.assertEqual(result.out, "", result)
+        self.one_sentence(result, *mentions)
+        return result

@@ -1,0 +1,253 @@
+/* The f32 kernels against the reference, for the instruction set SEMFOCUS_ISA names (the suite runs each). */
+#include "sample_model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/reference/reference.h"
+
+typedef struct outcome {
+    double loss;
+    double *gradient; /* [size] */
+    double *logits;   /* [B,classes] */
+} outcome;
+
+static void outcome_open(outcome *out, const sample *s) {
+    assert_int_equal(SF_NEW(&out->gradient, s->model.size), SF_OK);
+    assert_int_equal(SF_NEW(&out->logits, s->B * s->model.shape.classes), SF_OK);
+}
+
+static void outcome_close(outcome *out) {
+    sf_release(out->gradient);
+    sf_release(out->logits);
+}
+
+static void run_reference(outcome *out, const sample *s) {
+    sf_reference *reference;
+    outcome_open(out, s);
+    assert_int_equal(sf_reference_create(&reference, &s->model), SF_OK);
+    const sf_batch batch = sample_batch(s);
+    sf_reference_run(reference, &out->loss, out->logits, out->gradient, s->params, &batch, &s->moment);
+    sf_reference_destroy(reference);
+}
+
+static void run_cpu(outcome *out, const sample *s, size_t workers) {
+    sf_cpu_plan *plan;
+    sf_cpu_crew *crew;
+    float *params, *gradient, *logits;
+    outcome_open(out, s);
+    assert_int_equal(sf_cpu_plan_create(&plan, &s->model), SF_OK);
+    assert_int_equal(sf_cpu_crew_create(&crew, &plan, 1, workers, s->B), SF_OK);
+    assert_int_equal(SF_NEW(&params, s->model.size), SF_OK);
+    assert_int_equal(SF_NEW(&gradient, s->model.size), SF_OK);
+    assert_int_equal(SF_NEW(&logits, s->B * s->model.shape.classes), SF_OK);
+    for (size_t i = 0; i < s->model.size; i++) params[i] = (float)s->params[i];
+    const sf_batch batch = sample_batch(s);
+    sf_evaluation evaluation;
+    sf_cpu_evaluate(crew, &evaluation, logits, plan, params, &batch, &s->moment);
+    sf_cpu_gradient(crew, &out->loss, gradient, plan, params, &batch, &s->moment);
+    /* forward alone and forward before backward are the same arithmetic */
+    assert_true(out->loss == evaluation.loss / (double)s->B);
+    for (size_t i = 0; i < s->model.size; i++) out->gradient[i] = (double)gradient[i];
+    for (size_t i = 0; i < s->B * s->model.shape.classes; i++) out->logits[i] = (double)logits[i];
+    sf_release(params);
+    sf_release(gradient);
+    sf_release(logits);
+    sf_cpu_crew_destroy(crew);
+    sf_cpu_plan_destroy(plan);
+}
+
+static void assert_close(const sample *s, const outcome *ours, const outcome *theirs, double limit) {
+    double norm = 0;
+    for (size_t i = 0; i < s->model.size; i++) norm += theirs->gradient[i] * theirs->gradient[i];
+    norm = sqrt(norm);
+    assert_true(fabs(ours->loss - theirs->loss) <= limit * (1 + fabs(theirs->loss)));
+    for (size_t i = 0; i < s->B * s->model.shape.classes; i++)
+        if (!(fabs(ours->logits[i] - theirs->logits[i]) <= limit * (1 + fabs(theirs->logits[i]))))
+            fail_msg("logit %zu: %.9g, expected %.9g", i, ours->logits[i], theirs->logits[i]);
+    for (size_t p = 0; p < s->model.param_count; p++) {
+        const sf_param *param = &s->model.params[p];
+        for (size_t r = 0; r < param->rows; r++)
+            for (size_t c = 0; c < param->columns; c++) {
+                const size_t at = sf_param_index(param, r, c);
+                /* an element is a sum of terms of about the norm's size: their rounding is its floor */
+                const double scale = fmax(fabs(theirs->gradient[at]), 0.05 * norm);
+                if (!(fabs(ours->gradient[at] - theirs->gradient[at]) <= limit * scale))
+                    fail_msg("%s[%zu,%zu]: %.9g, expected %.9g (norm %.3g)", param->name, r, c, ours->gradient[at],
+                             theirs->gradient[at], norm);
+            }
+    }
+}
+
+static const double limit = 1e-5;
+
+static void check_case(const sample_case *c) {
+    describe_case(c);
+    sample s;
+    outcome cpu, reference;
+    sample_open(&s, c);
+    run_reference(&reference, &s);
+    run_cpu(&cpu, &s, 1);
+    assert_close(&s, &cpu, &reference, limit);
+    outcome_close(&cpu);
+    outcome_close(&reference);
+    sample_close(&s);
+}
+
+static void odd_shapes_match_the_reference(void **state) {
+    (void)state;
+    static const size_t lengths[] = {1, 13, 40};
+    for (size_t i = 0; i < 3; i++) {
+        const size_t T = lengths[i];
+        const size_t kept[] = {1, 5, T > 1 ? T - 1 : 1};
+        for (size_t H = 1; H <= 2; H++)
+            for (size_t B = 1; B <= 3; B += 2) {
+                check_case(&(sample_case){"full", T, 16, 24, H, 2, B, SF_RELU, SF_PRE_NORM, 0, 100});
+                for (size_t n = 0; n < 3; n++) {
+                    static const char *const forms[] = {
+                        "banded:%zu", "banded:%zu+global:3", "block:%zu", "block:%zu+global:1",
+                        "topk:%zu",   "bottomk:%zu",         "random:%zu"};
+                    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+                        char attention[32];
+                        snprintf(attention, sizeof attention, forms[f], kept[n]);
+                        check_case(&(sample_case){attention, T, 16, 24, H, 2, B, SF_RELU, SF_PRE_NORM, 0,
+                                                  200 + (uint32_t)(10 * f + n)});
+                    }
+                }
+            }
+    }
+}
+
+static const char *const mechanisms[] = {"full",   "banded:5",  "banded:4+global:2", "block:5", "block:3+global:1",
+                                         "topk:5", "bottomk:5", "random:5"};
+enum { MECHANISMS = sizeof mechanisms / sizeof *mechanisms };
+
+static void activations_norms_and_dropout_match(void **state) {
+    (void)state;
+    for (size_t m = 0; m < MECHANISMS; m++)
+        for (int activation = SF_RELU; activation <= SF_MISH; activation++)
+            for (int norm = SF_PRE_NORM; norm <= SF_POST_NORM; norm++)
+                check_case(&(sample_case){mechanisms[m], 21, 20, 18, 2, 2, 3, (sf_activation)activation, (sf_norm)norm,
+                                          0.2, 300 + (uint32_t)m});
+}
+
+static void widths_that_are_no_multiple_of_a_vector_match(void **state) {
+    (void)state;
+    static const size_t widths[][3] = {{1, 1, 1}, {7, 5, 3}, {17, 33, 2}, {64, 64, 1}, {65, 100, 1}};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        for (size_t m = 0; m < MECHANISMS; m++)
+            check_case(&(sample_case){mechanisms[m], 11, widths[i][0], widths[i][1], widths[i][2], 2, 2, SF_GELU,
+                                      SF_PRE_NORM, 0.1, 400 + (uint32_t)m});
+}
+
+/* More than one query tile, more than one group of 64 dropout columns, the generic selection (k > 32). */
+static void long_sequences_match(void **state) {
+    (void)state;
+    static const char *const longer[] = {"full",    "banded:7+global:1", "block:9", "topk:9",
+                                         "topk:40", "bottomk:33",        "random:9"};
+    for (size_t m = 0; m < sizeof longer / sizeof *longer; m++)
+        check_case(&(sample_case){longer[m], 149, 8, 8, 1, 1, 2, SF_RELU, SF_PRE_NORM, 0.1, 500 + (uint32_t)m});
+}
+
+static void batches_of_any_size_match(void **state) {
+    (void)state;
+    for (size_t B = 1; B <= 26; B += 5)
+        check_case(&(sample_case){"topk:3", 6, 8, 8, 1, 1, B, SF_RELU, SF_PRE_NORM, 0.1, 600});
+}
+
+/* Same bits for any number of workers. */
+static void workers_do_not_change_a_bit(void **state) {
+    (void)state;
+    for (size_t m = 0; m < MECHANISMS; m++) {
+        sample s;
+        outcome one, several;
+        sample_open(&s, &(sample_case){mechanisms[m], 13, 16, 16, 2, 2, 11, SF_RELU, SF_PRE_NORM, 0.1, 700});
+        run_cpu(&one, &s, 1);
+        for (size_t workers = 2; workers <= 5; workers++) {
+            run_cpu(&several, &s, workers);
+            assert_true(one.loss == several.loss);
+            assert_memory_equal(one.gradient, several.gradient, s.model.size * sizeof *one.gradient);
+            outcome_close(&several);
+        }
+        outcome_close(&one);
+        sample_close(&s);
+    }
+}
+
+/* The kept kernel with every key kept equals the dense one, for every mechanism and through the generic weighting. */
+static void generic_kernel_with_every_key_equals_dense(void **state) {
+    (void)state;
+    static const char *const limits[] = {"banded:13", "block:13", "topk:13",  "bottomk:13",
+                                         "random:13", "topk:99",  "banded:99"};
+    const sf_weighting same_but_generic = sf_weighting_softmax;
+    sample dense;
+    outcome expected, got;
+    const sample_case full = {"full", 13, 16, 16, 2, 2, 3, SF_RELU, SF_PRE_NORM, 0.1, 800};
+    sample_open(&dense, &full);
+    run_cpu(&expected, &dense, 1);
+    for (int generic = 0; generic < 2; generic++)
+        for (size_t i = 0; i <= sizeof limits / sizeof *limits; i++) {
+            sample s;
+            sample_case c = full;
+            if (i < sizeof limits / sizeof *limits) c.attention = limits[i];
+            describe_case(&c);
+            sample_open(&s, &c);
+            if (generic) s.model.shape.attention.weighting = &same_but_generic;
+            run_cpu(&got, &s, 1);
+            assert_close(&s, &got, &expected, 2e-6);
+            outcome_close(&got);
+            sample_close(&s);
+        }
+    outcome_close(&expected);
+    sample_close(&dense);
+}
+
+/* A weighting that is not softmax works on both paths without any kernel knowing it. */
+static void sigmoid_weigh(double *weights, const double *scores, size_t kept) {
+    for (size_t j = 0; j < kept; j++) weights[j] = 1 / (1 + exp(-scores[j]));
+}
+
+static void sigmoid_backward(double *dscores, const double *dweights, const double *weights, const double *scores,
+                             size_t kept) {
+    (void)scores;
+    for (size_t j = 0; j < kept; j++) dscores[j] = dweights[j] * weights[j] * (1 - weights[j]);
+}
+
+static void a_new_weighting_needs_no_kernel(void **state) {
+    (void)state;
+    const sf_weighting sigmoid = {
+        .version = 1, .name = "sigmoid", .weigh = sigmoid_weigh, .weigh_backward = sigmoid_backward};
+    for (size_t m = 0; m < MECHANISMS; m++) {
+        sample s;
+        outcome cpu, reference;
+        sample_open(&s, &(sample_case){mechanisms[m], 13, 16, 16, 2, 2, 3, SF_RELU, SF_PRE_NORM, 0.1, 900});
+        s.model.shape.attention.weighting = &sigmoid;
+        run_reference(&reference, &s);
+        run_cpu(&cpu, &s, 1);
+        assert_close(&s, &cpu, &reference, limit);
+        outcome_close(&cpu);
+        outcome_close(&reference);
+        sample_close(&s);
+    }
+}
+
+int main(void) {
+    if (sf_cpu_check_isa() != SF_OK) {
+        printf("skipped: %s\n", sf_message());
+        return 77;
+    }
+    printf("instruction set %s\n", sf_cpu_isa_name());
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(odd_shapes_match_the_reference),
+        cmocka_unit_test(activations_norms_and_dropout_match),
+        cmocka_unit_test(widths_that_are_no_multiple_of_a_vector_match),
+        cmocka_unit_test(long_sequences_match),
+        cmocka_unit_test(batches_of_any_size_match),
+        cmocka_unit_test(workers_do_not_change_a_bit),
+        cmocka_unit_test(generic_kernel_with_every_key_equals_dense),
+        cmocka_unit_test(a_new_weighting_needs_no_kernel),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

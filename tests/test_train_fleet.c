@@ -1,0 +1,226 @@
+/* Fleets: the same bits alone, among others and on any number of threads; learning, stopping, diverging. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "semfocus/semfocus.h"
+
+typedef struct setting_value {
+    const char *name, *value;
+} setting_value;
+
+static sf_config small_config(const char *attention, const char *seed, const char *threads) {
+    static const setting_value small[] = {
+        {"length", "11"},    {"train-count", "60"}, {"heldout-count", "20"}, {"blocks", "2"},    {"width", "16"},
+        {"mlp-width", "24"}, {"epochs", "2"},       {"batch", "25"},         {"dropout", "0.1"}, {"heads", "2"}};
+    sf_config config;
+    sf_config_init(&config);
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++)
+        assert_int_equal(sf_config_set(&config, small[i].name, small[i].value), SF_OK);
+    assert_int_equal(sf_config_set(&config, "attention", attention), SF_OK);
+    assert_int_equal(sf_config_set(&config, "seed", seed), SF_OK);
+    assert_int_equal(sf_config_set(&config, "threads", threads), SF_OK);
+    return config;
+}
+
+static void set(sf_config *config, const char *name, const char *value) {
+    assert_int_equal(sf_config_set(config, name, value), SF_OK);
+}
+
+static sf_fleet *train_all(const char *task, const sf_config *configs, size_t count) {
+    sf_fleet *fleet;
+    if (sf_fleet_create(&fleet, task, configs, count) != SF_OK) fail_msg("%s", sf_message());
+    while (!sf_fleet_finished(fleet)) assert_int_equal(sf_fleet_advance(fleet), SF_OK);
+    return fleet;
+}
+
+static sf_report train_one(const char *task, const sf_config *config) {
+    sf_fleet *fleet = train_all(task, config, 1);
+    const sf_report report = sf_fleet_report(fleet, 0);
+    sf_fleet_destroy(fleet);
+    return report;
+}
+
+static const char *const mechanisms[] = {"full",   "banded:3",  "banded:3+global:1", "block:4",
+                                         "topk:3", "bottomk:3", "random:3"};
+enum { MECHANISMS = sizeof mechanisms / sizeof *mechanisms };
+
+static void assert_same_run(const sf_report *a, const sf_report *b) {
+    assert_int_equal(a->weights_hash, b->weights_hash);
+    assert_true(a->last.train_loss == b->last.train_loss && a->last.heldout_loss == b->last.heldout_loss);
+    assert_int_equal(a->status, b->status);
+}
+
+static void threads_and_company_do_not_change_a_bit(void **state) {
+    (void)state;
+    static const char *const threads[] = {"1", "2", "3", "5"};
+    static const char *const seeds[] = {"7", "8"};
+    sf_report alone[2 * MECHANISMS];
+    for (size_t i = 0; i < 2 * MECHANISMS; i++) {
+        const sf_config config = small_config(mechanisms[i / 2], seeds[i % 2], "1");
+        alone[i] = train_one("even-pairs", &config);
+    }
+    for (size_t i = 0; i < 2 * MECHANISMS; i++)
+        for (size_t j = 0; j < i; j++) assert_int_not_equal(alone[i].weights_hash, alone[j].weights_hash);
+    for (size_t t = 0; t < 4; t++) {
+        sf_config configs[2 * MECHANISMS];
+        for (size_t i = 0; i < 2 * MECHANISMS; i++)
+            configs[i] = small_config(mechanisms[i / 2], seeds[i % 2], threads[t]);
+        for (size_t i = 0; i < 2 * MECHANISMS; i += 3) { /* threads inside one model */
+            const sf_report report = train_one("even-pairs", &configs[i]);
+            assert_same_run(&report, &alone[i]);
+        }
+        sf_fleet *fleet = train_all("even-pairs", configs, 2 * MECHANISMS); /* models side by side */
+        for (size_t i = 0; i < 2 * MECHANISMS; i++) {
+            const sf_report report = sf_fleet_report(fleet, i);
+            assert_same_run(&report, &alone[i]);
+        }
+        sf_fleet_destroy(fleet);
+    }
+}
+
+static void training_allocates_nothing(void **state) {
+    (void)state;
+    for (size_t m = 0; m < MECHANISMS; m++) {
+        const sf_config config = small_config(mechanisms[m], "1", "2");
+        sf_fleet *fleet;
+        assert_int_equal(sf_fleet_create(&fleet, "even-pairs", &config, 1), SF_OK);
+        const size_t before = sf_allocation_count();
+        assert_int_equal(sf_fleet_advance(fleet), SF_OK);
+        assert_int_equal(sf_allocation_count(), before);
+        sf_fleet_destroy(fleet);
+    }
+    assert_int_equal(sf_bytes_in_use(), 0);
+}
+
+static void a_mechanism_that_keeps_all_is_full(void **state) {
+    (void)state;
+    const sf_config full = small_config("full", "3", "1"), wide = small_config("topk:11", "3", "1");
+    const sf_report a = train_one("even-pairs", &full), b = train_one("even-pairs", &wide);
+    assert_string_equal(b.attention, "full");
+    assert_same_run(&a, &b);
+}
+
+static void lengths_are_the_papers(void **state) {
+    (void)state;
+    static const struct {
+        const char *attention;
+        size_t positions;
+    } expected[] = {{"full", 40},
+                    {"topk:5", 40},
+                    {"banded:5+global:1", 41},
+                    {"block:5+global:3", 43},
+                    {"topk:9", 45},
+                    {"banded:9+global:1", 46},
+                    {"block:9+global:3", 48}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        sf_config config = small_config(expected[i].attention, "1", "1");
+        set(&config, "length", "40");
+        sf_fleet *fleet;
+        assert_int_equal(sf_fleet_create(&fleet, "even-pairs", &config, 1), SF_OK);
+        assert_int_equal(sf_fleet_report(fleet, 0).positions, expected[i].positions);
+        sf_fleet_destroy(fleet);
+    }
+}
+
+static void every_optimizer_and_schedule_learns(void **state) {
+    (void)state;
+    static const setting_value optimizers[][2] = {{{"optimizer", "sgd"}, {"lr", "0.1"}},
+                                                  {{"optimizer", "adam"}, {"lr", "0.002"}},
+                                                  {{"optimizer", "adamw"}, {"lr", "0.002"}}};
+    static const char *const schedules[] = {"decay", "constant", "cosine"};
+    for (size_t o = 0; o < 3; o++)
+        for (size_t s = 0; s < 3; s++) {
+            sf_config config = small_config("full", "5", "2");
+            set(&config, "length", "4");
+            set(&config, "train-count", "200");
+            set(&config, "epochs", "40");
+            set(&config, "dropout", "0");
+            set(&config, optimizers[o][0].name, optimizers[o][0].value);
+            set(&config, optimizers[o][1].name, optimizers[o][1].value);
+            set(&config, "momentum", o == 0 ? "0.9" : "0");
+            set(&config, "weight-decay", "0.0001");
+            set(&config, "schedule", schedules[s]);
+            if (s == 2) set(&config, "warmup", "3");
+            const sf_report report = train_one("even-pairs", &config);
+            printf("  %s, %s: %.1f %% in epoch %zu\n", optimizers[o][0].value, schedules[s], report.last.train_accuracy,
+                   report.converged_epoch);
+            assert_true(report.last.train_accuracy >= SF_CONVERGED_AT);
+            assert_true(report.last.heldout_accuracy >= SF_CONVERGED_AT);
+        }
+}
+
+static void stop_at_stops(void **state) {
+    (void)state;
+    sf_config config = small_config("full", "5", "1");
+    set(&config, "length", "4");
+    set(&config, "train-count", "200");
+    set(&config, "epochs", "60");
+    set(&config, "momentum", "0.9");
+    set(&config, "stop-at", "95");
+    const sf_report report = train_one("even-pairs", &config);
+    assert_int_equal(report.status, SF_RUN_STOPPED);
+    assert_int_equal(report.converged_epoch, report.last.epoch);
+    assert_true(report.last.epoch < 60);
+}
+
+/* Divergence is an event of its run: named, and without effect on its neighbours. */
+static void divergence_stays_with_its_run(void **state) {
+    (void)state;
+    sf_config configs[3];
+    for (size_t i = 0; i < 3; i++) configs[i] = small_config("full", "1", "2");
+    set(&configs[1], "lr", "10000");
+    set(&configs[1], "clip", "0");
+    set(&configs[1], "momentum", "0.99");
+    set(&configs[1], "epochs", "50");
+    sf_fleet *fleet = train_all("even-pairs", configs, 3);
+    const sf_report wild = sf_fleet_report(fleet, 1), calm = sf_fleet_report(fleet, 0);
+    assert_int_equal(wild.status, SF_RUN_DIVERGED);
+    assert_true(wild.diverged_epoch > 0);
+    assert_int_equal(wild.last.epoch, wild.diverged_epoch - 1);
+    assert_int_equal(calm.status, SF_RUN_DONE);
+    const sf_report alone = train_one("even-pairs", &configs[0]);
+    assert_same_run(&calm, &alone);
+    sf_fleet_destroy(fleet);
+}
+
+static void a_users_file_trains(void **state) {
+    (void)state;
+    char path[] = "/tmp/semfocus-test-XXXXXX", name[64];
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    FILE *stream = fdopen(file, "w");
+    fputs("tokens\tlabel\n", stream);
+    for (int i = 0; i < 60; i++) fprintf(stream, i % 3 == 0 ? "%d 4\t%d\n" : "%d 4 1\t%d\n", i % 4, i % 4 % 2);
+    fclose(stream);
+    snprintf(name, sizeof name, "tsv:%s", path);
+    sf_config config;
+    sf_config_init(&config);
+    set(&config, "epochs", "1");
+    set(&config, "blocks", "1");
+    const sf_report report = train_one(name, &config);
+    assert_int_equal(report.train_count, 48);
+    assert_int_equal(report.heldout_count, 12);
+    assert_int_equal(report.positions, 3);
+    set(&config, "vocab", "3");
+    sf_fleet *fleet;
+    assert_int_equal(sf_fleet_create(&fleet, name, &config, 1), SF_BAD_INPUT);
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_and_company_do_not_change_a_bit), cmocka_unit_test(training_allocates_nothing),
+        cmocka_unit_test(a_mechanism_that_keeps_all_is_full),      cmocka_unit_test(lengths_are_the_papers),
+        cmocka_unit_test(every_optimizer_and_schedule_learns),     cmocka_unit_test(stop_at_stops),
+        cmocka_unit_test(divergence_stays_with_its_run),           cmocka_unit_test(a_users_file_trains),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -72,7 +72,7 @@ const char *sf_text_nearest(const char *name, const char *(*candidate)(const voi
 
 const char *sf_text_quote(char out[SF_QUOTE_SIZE], const char *text) {
     size_t i = 0;
-    for (; text[i] != '\0' && i < SF_QUOTE_SIZE - 4; i++)
+    for (; i < SF_QUOTE_SIZE - 4 && text[i] != '\0'; i++)
         out[i] = (char)(iscntrl((unsigned char)text[i]) ? '?' : text[i]);
     strcpy(out + i, text[i] == '\0' ? "" : "...");
     return out;

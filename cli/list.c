@@ -104,9 +104,7 @@ enum { LISTINGS = sizeof listings / sizeof *listings };
 
 static int print_listing(const listing *shown) {
     json_t *rows = shown->collect();
-    size_t i;
-    json_t *row;
-    json_array_foreach(rows, i, row) shown->print(row);
+    for (size_t i = 0; i < json_array_size(rows); i++) shown->print(json_array_get(rows, i));
     json_decref(rows);
     return finish_output();
 }

@@ -42,12 +42,13 @@ static int run(const cli_request *request) {
         code = print_json(json_pack("{s:s, s:I, s:I, s:O}", "task", request->words[0], "count", (json_int_t)count,
                                     "agree", (json_int_t)agree, "differing", differing));
     } else {
-        size_t i;
-        json_t *row;
-        json_array_foreach(differing, i, row) printf("line %lld: label %lld, but the solver says %lld\n",
-                                                     (long long)json_integer_value(json_object_get(row, "line")),
-                                                     (long long)json_integer_value(json_object_get(row, "label")),
-                                                     (long long)json_integer_value(json_object_get(row, "solved")));
+        for (size_t i = 0; i < json_array_size(differing); i++) {
+            const json_t *row = json_array_get(differing, i);
+            printf("line %lld: label %lld, but the solver says %lld\n",
+                   (long long)json_integer_value(json_object_get(row, "line")),
+                   (long long)json_integer_value(json_object_get(row, "label")),
+                   (long long)json_integer_value(json_object_get(row, "solved")));
+        }
         if (count - agree > SHOWN) printf("... and %zu more\n", count - agree - SHOWN);
         printf("%zu of %zu labels agree\n", agree, count);
         code = finish_output();

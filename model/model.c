@@ -96,7 +96,8 @@ uint64_t sf_model_hash(const sf_model *model, const float *block /* [size] */) {
 void sf_positions(double *out /* [T,C] */, size_t T, size_t C) {
     for (size_t t = 0; t < T; t++)
         for (size_t c = 0; c < C; c++) {
-            const double wavelength = pow(10000.0, (double)(c / 2 * 2) / (double)C);
+            const size_t even = c - c % 2;
+            const double wavelength = pow(10000.0, (double)even / (double)C);
             out[t * C + c] = c % 2 == 0 ? sin((double)t / wavelength) : cos((double)t / wavelength);
         }
 }

@@ -50,7 +50,7 @@ static sf_report train_one(const char *task, const sf_config *config) {
 
 static const char *const mechanisms[] = {"full",   "banded:3",  "banded:3+global:1", "block:4",
                                          "topk:3", "bottomk:3", "random:3"};
-enum { MECHANISMS = sizeof mechanisms / sizeof *mechanisms };
+enum { MECHANISMS = sizeof mechanisms / sizeof *mechanisms, RUNS = 2 * MECHANISMS };
 
 static void assert_same_run(const sf_report *a, const sf_report *b) {
     assert_int_equal(a->weights_hash, b->weights_hash);
@@ -62,23 +62,22 @@ static void threads_and_company_do_not_change_a_bit(void **state) {
     (void)state;
     static const char *const threads[] = {"1", "2", "3", "5"};
     static const char *const seeds[] = {"7", "8"};
-    sf_report alone[2 * MECHANISMS];
-    for (size_t i = 0; i < 2 * MECHANISMS; i++) {
+    sf_report alone[RUNS];
+    for (size_t i = 0; i < RUNS; i++) {
         const sf_config config = small_config(mechanisms[i / 2], seeds[i % 2], "1");
         alone[i] = train_one("even-pairs", &config);
     }
-    for (size_t i = 0; i < 2 * MECHANISMS; i++)
+    for (size_t i = 0; i < RUNS; i++)
         for (size_t j = 0; j < i; j++) assert_int_not_equal(alone[i].weights_hash, alone[j].weights_hash);
     for (size_t t = 0; t < 4; t++) {
-        sf_config configs[2 * MECHANISMS];
-        for (size_t i = 0; i < 2 * MECHANISMS; i++)
-            configs[i] = small_config(mechanisms[i / 2], seeds[i % 2], threads[t]);
-        for (size_t i = 0; i < 2 * MECHANISMS; i += 3) { /* threads inside one model */
+        sf_config configs[RUNS];
+        for (size_t i = 0; i < RUNS; i++) configs[i] = small_config(mechanisms[i / 2], seeds[i % 2], threads[t]);
+        for (size_t i = 0; i < RUNS; i += 3) { /* threads inside one model */
             const sf_report report = train_one("even-pairs", &configs[i]);
             assert_same_run(&report, &alone[i]);
         }
-        sf_fleet *fleet = train_all("even-pairs", configs, 2 * MECHANISMS); /* models side by side */
-        for (size_t i = 0; i < 2 * MECHANISMS; i++) {
+        sf_fleet *fleet = train_all("even-pairs", configs, RUNS); /* models side by side */
+        for (size_t i = 0; i < RUNS; i++) {
             const sf_report report = sf_fleet_report(fleet, i);
             assert_same_run(&report, &alone[i]);
         }

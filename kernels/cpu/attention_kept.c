@@ -34,8 +34,8 @@ static kept_row row_of(const sf_head *head, size_t query) {
 /* The K greatest of sign * scores, ties to the lower index, in ascending order of index. A vector is looked at only
  * where one of its lanes beats the least of the best so far. */
 static void select_greatest(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
-    float best[SF_FAST_TOPK_MOST];
-    uint32_t order[SF_FAST_TOPK_MOST];
+    float best[SF_FAST_TOPK_MOST] = {0};
+    uint32_t order[SF_FAST_TOPK_MOST] = {0};
     size_t found = 0;
     for (size_t j = 0; j < T; j += VL) {
         uint32_t candidates = found < K ? UINT32_MAX : lanes_above(splat(sign) * load(scores + j), best[K - 1]);

@@ -72,7 +72,7 @@ static sf_packed_block *lay_out_packed(sf_arena *arena, const sf_cpu_plan *plan)
     sf_packed_block *blocks;
     TAKE(blocks, plan->model->shape.L);
     for (size_t l = 0; l < plan->model->shape.L; l++) {
-        sf_packed_block measured, *b = blocks != NULL ? &blocks[l] : &measured;
+        sf_packed_block measured = {0}, *b = blocks != NULL ? &blocks[l] : &measured;
         TAKE(b->qkv, Cp * 3 * HCp);
         TAKE(b->qkv_bias, 3 * HCp);
         TAKE(b->o, HCp * Cp);

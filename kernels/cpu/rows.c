@@ -8,12 +8,10 @@ static bool all_equal(const float *row, size_t C) {
     return true;
 }
 
-/* Calls `body` for each vector of a padded row with `at` its column and `lanes` the mask of its real columns. */
-#define FOR_ROW_VECTORS(at, lanes, C, body)                                                                            \
-    for (size_t at = 0; at < sf_padded(C); at += VL) {                                                                 \
-        const vf lanes = at + VL <= (C) ? splat(1.0F) : first_lanes(at < (C) ? (C)-at : 0);                            \
-        body                                                                                                           \
-    }
+/* 1 in the real columns of the vector at column `at` of a padded row, 0 in its padding. */
+INLINE vf real_lanes(size_t at, size_t columns) {
+    return at + VL <= columns ? splat(1.0F) : first_lanes(at < columns ? columns - at : 0);
+}
 
 void sf_rows_norm(float *y /* [R,Cp] */, float *rstd /* [R] */, const float *x /* [R,Cp] */, float epsilon, size_t R,
                   size_t C) {
@@ -26,11 +24,11 @@ void sf_rows_norm(float *y /* [R,Cp] */, float *rstd /* [R] */, const float *x /
         for (size_t c = 0; c < Cp; c += VL) sum += load(in + c);
         const vf mean = splat(sum_lanes(sum) * inverse);
         vf squares = {0};
-        FOR_ROW_VECTORS(c, real, C, {
-            const vf centred = (load(in + c) - mean) * real;
+        for (size_t c = 0; c < Cp; c += VL) {
+            const vf centred = (load(in + c) - mean) * real_lanes(c, C);
             squares += centred * centred;
             store(out + c, centred);
-        })
+        }
         const float variance = sum_lanes(squares) * inverse;
         /* Without variance and epsilon the output and its gradient are 0 by definition. */
         rstd[r] = epsilon == 0.0F && all_equal(in, C) ? 0.0F : 1.0F / sqrtf(variance + epsilon);
@@ -53,10 +51,10 @@ void sf_rows_norm_backward(float *dx /* [R,Cp] */, const float *dy /* [R,Cp] */,
         }
         const vf mean = splat(sum_lanes(sum) * inverse), along = splat(sum_lanes(dot) * inverse);
         const vf factor = splat(rstd[r]);
-        FOR_ROW_VECTORS(c, real, C, {
-            const vf slope = factor * ((load(up + c) - mean) - load(normed + c) * along) * real;
+        for (size_t c = 0; c < Cp; c += VL) {
+            const vf slope = factor * ((load(up + c) - mean) - load(normed + c) * along) * real_lanes(c, C);
             store(out + c, add ? load(out + c) + slope : slope);
-        })
+        }
     }
 }
 
@@ -149,7 +147,7 @@ INLINE void factors_of_64(float *factors /* [64] */, sf_drop_mask mask, const sf
     for (uint32_t i = 0; i < 8; i++) draws[i] = first_draw + i;
     philox_eight(words, index, draws);
     const eight_floats scale = mask.scale - (eight_floats){0};
-    for (int w = 0; w < 4; w++) {
+    for (size_t w = 0; w < 4; w++) {
         eight word;
         memcpy(&word, words[w], sizeof word);
         const eight low = word & 0xffffU, high = word >> 16;
@@ -162,7 +160,8 @@ INLINE void factors_of_64(float *factors /* [64] */, sf_drop_mask mask, const sf
 
 void sf_keep_factors(float *factors, sf_drop_mask mask, const sf_index *index, size_t row, size_t columns) {
     const uint32_t per_row = sf_dropout_draws_per_row(columns);
-    for (uint32_t i = 0; i < per_row; i += 8) factors_of_64(factors + 8 * i, mask, index, (uint32_t)row * per_row + i);
+    for (uint32_t i = 0; i < per_row; i += 8)
+        factors_of_64(factors + (size_t)8 * i, mask, index, (uint32_t)row * per_row + i);
 }
 
 void sf_keep_factors_of(float *factors /* [count] */, sf_drop_mask mask, const sf_index *index, size_t row,
@@ -221,24 +220,27 @@ void sf_add_scaled(float *y, float factor, const float *x, size_t N) {
 
 sf_softmax_stats sf_softmax_row(float *row /* [padded T] */, float scale, size_t T) {
     vf largest = splat(-INFINITY);
-    FOR_ROW_VECTORS(j, real, T, { largest = max_of(choose(real > splat(0.0F), load(row + j), largest), largest); })
-    const float top = max_lanes(largest);
+    for (size_t j = 0; j < T; j += VL)
+        largest = max_of(choose(real_lanes(j, T) > splat(0.0F), load(row + j), largest), largest);
+    const vf top = splat(max_lanes(largest));
     vf total = {0};
-    FOR_ROW_VECTORS(j, real, T, {
-        const vf weight = choose(real > splat(0.0F), exp_of(splat(scale) * (load(row + j) - splat(top))), splat(0.0F));
-        total += weight;
-        store(row + j, weight);
-    })
+    for (size_t j = 0; j < sf_padded(T); j += VL) {
+        const vf weight = exp_of(splat(scale) * (load(row + j) - top));
+        const vf real = choose(real_lanes(j, T) > splat(0.0F), weight, splat(0.0F));
+        total += real;
+        store(row + j, real);
+    }
     const float inverse = 1.0F / sum_lanes(total);
     for (size_t j = 0; j < T; j += VL) store(row + j, load(row + j) * splat(inverse));
-    return (sf_softmax_stats){top, inverse};
+    return (sf_softmax_stats){top[0], inverse};
 }
 
 void sf_softmax_row_again(float *row /* [padded T] */, float scale, sf_softmax_stats stats, size_t T) {
-    FOR_ROW_VECTORS(j, real, T, {
+    for (size_t j = 0; j < sf_padded(T); j += VL) {
         const vf weight = exp_of(splat(scale) * (load(row + j) - splat(stats.largest)));
-        store(row + j, choose(real > splat(0.0F), weight, splat(0.0F)) * splat(stats.inverse_total));
-    })
+        const vf real = choose(real_lanes(j, T) > splat(0.0F), weight, splat(0.0F));
+        store(row + j, real * splat(stats.inverse_total));
+    }
 }
 
 void sf_softmax_row_backward(float *drow, const float *weights, float scale, size_t padded) {

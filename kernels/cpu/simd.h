@@ -89,7 +89,7 @@ INLINE uint32_t lanes_above(vf v, float x) {
 
 /* 1 in the lanes below `count`, 0 in the others. */
 INLINE vf first_lanes(size_t count) {
-    vf mask;
+    vf mask = {0};
     for (size_t l = 0; l < VL; l++) mask[l] = l < count ? 1.0F : 0.0F;
     return mask;
 }

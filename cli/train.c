@@ -61,8 +61,10 @@ static void print_row(const sf_fleet *fleet, size_t s, const sf_epoch *row) {
         snprintf(left, sizeof left, "%.*s%.*s", filled, "########################", BAR - filled,
                  "........................");
     }
-    printf("%-24s %6zu  %10.4f %8.2f%%  %13.4f %11.2f%%\n", left, row->epoch, row->train_loss, row->train_accuracy,
-           row->heldout_loss, row->heldout_accuracy);
+    const char *form = row->train_loss < 1e5 && row->heldout_loss < 1e5
+                           ? "%-24s %6zu  %10.4f %8.2f%%  %13.4f %11.2f%%\n"
+                           : "%-24s %6zu  %10.3e %8.2f%%  %13.3e %11.2f%%\n";
+    printf(form, left, row->epoch, row->train_loss, row->train_accuracy, row->heldout_loss, row->heldout_accuracy);
 }
 
 static void print_ending(const sf_fleet *fleet, size_t s) {

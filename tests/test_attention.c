@@ -27,16 +27,14 @@ static sf_draws draws_of(uint32_t step, size_t query) {
 
 static void spellings_round_trip(void **state) {
     (void)state;
-    static const char *const spellings[][2] = {
-        {"full", "full"},
-        {"full/softmax", "full"},
-        {"banded:5", "banded:5"},
-        {"banded:1+global:1024", "banded:1+global:1024"},
-        {"block:65536+global:3/softmax", "block:65536+global:3"},
-        {"topk:9/softmax", "topk:9"},
-        {"bottomk:5", "bottomk:5"},
-        {"random:12345", "random:12345"},
-    };
+    static const char *const spellings[][2] = {{"full", "full"},
+                                               {"full/softmax", "full"},
+                                               {"banded:5", "banded:5"},
+                                               {"banded:1+global:1024", "banded:1+global:1024"},
+                                               {"block:65536+global:3/softmax", "block:65536+global:3"},
+                                               {"topk:9/softmax", "topk:9"},
+                                               {"bottomk:5", "bottomk:5"},
+                                               {"random:12345", "random:12345"}};
     for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
         char text[SF_SPELLING_SIZE];
         const sf_attention attention = parsed(spellings[i][0]);
@@ -57,53 +55,52 @@ static void spellings_round_trip(void **state) {
 
 static void refuses_other_spellings(void **state) {
     (void)state;
-    static const char *const wrong[] = {
-        "",
-        "Full",
-        " full",
-        "full ",
-        "full:5",
-        "full:",
-        "full+global:1",
-        "fully",
-        "topk",
-        "topk:",
-        "topk:0",
-        "topk:-1",
-        "topk:x",
-        "topk:5x",
-        "topk:5.0",
-        "topk:1e1",
-        "topk: 5",
-        "topk:5:5",
-        "topk:65537",
-        "topk:18446744073709551617",
-        "topk:5+global:1",
-        "bottomk:5+global:1",
-        "random:5+global:1",
-        "banded+global:1",
-        "banded:5+",
-        "banded:5+global",
-        "banded:5+global:",
-        "banded:5+global:0",
-        "banded:5+global:-1",
-        "banded:5+global:1025",
-        "banded:5+globals:1",
-        "banded:5+local:1",
-        "banded:5+global:1+global:1",
-        "topk:5/",
-        "topk:5/Softmax",
-        "topk:5/softmaxx",
-        "topk:5/softmax/softmax",
-        "topk:5/sigmoid",
-        "topk:000000000000000000000000000000000000000000000000000000000000000000000000005",
-    };
+    static const char *const wrong[] = {"",
+                                        "Full",
+                                        " full",
+                                        "full ",
+                                        "full:5",
+                                        "full:",
+                                        "full+global:1",
+                                        "fully",
+                                        "topk",
+                                        "topk:",
+                                        "topk:0",
+                                        "topk:-1",
+                                        "topk:x",
+                                        "topk:5x",
+                                        "topk:5.0",
+                                        "topk:1e1",
+                                        "topk: 5",
+                                        "topk:5:5",
+                                        "topk:65537",
+                                        "topk:18446744073709551617",
+                                        "topk:5+global:1",
+                                        "bottomk:5+global:1",
+                                        "random:5+global:1",
+                                        "banded+global:1",
+                                        "banded:5+",
+                                        "banded:5+global",
+                                        "banded:5+global:",
+                                        "banded:5+global:0",
+                                        "banded:5+global:-1",
+                                        "banded:5+global:1025",
+                                        "banded:5+globals:1",
+                                        "banded:5+local:1",
+                                        "banded:5+global:1+global:1",
+                                        "topk:5/",
+                                        "topk:5/Softmax",
+                                        "topk:5/softmaxx",
+                                        "topk:5/softmax/softmax"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         sf_attention attention;
         if (sf_attention_parse(&attention, wrong[i]) != SF_BAD_INPUT) fail_msg("accepts \"%s\"", wrong[i]);
         assert_non_null(strstr(sf_message(), "attention '"));
     }
     sf_attention attention;
+    char endless[2 * SF_SPELLING_SIZE] = "topk:5";
+    memset(endless + 5, '5', sizeof endless - 6);
+    assert_int_equal(sf_attention_parse(&attention, endless), SF_BAD_INPUT);
     assert_int_equal(sf_attention_parse(&attention, "topl:5"), SF_BAD_INPUT);
     assert_non_null(strstr(sf_message(), "did you mean 'topk'"));
 }
@@ -121,10 +118,10 @@ static void registry_lists_all(void **state) {
         assert_int_equal(strstr(info.spelling, "global") != NULL, attention.selector->takes_globals);
         assert_true(strlen(info.summary) > 0);
     }
-    assert_int_equal(count, 6);
+    assert_true(count >= 6);
     assert_true(sf_weighting_describe(&info, 0));
     assert_string_equal(info.name, "softmax");
-    assert_false(sf_weighting_describe(&info, 1));
+    assert_false(sf_selector_describe(&info, count));
 }
 
 /* The table of the specification, pair by pair. */
@@ -301,8 +298,7 @@ static void random_subsets_are_uniform(void **state) {
             for (size_t j = 0; j < found; j++) mask |= 1U << kept[j];
             observed[mask]++;
         }
-        for (unsigned mask = 0; mask < 1 << T; mask++)
-            subsets += (size_t)__builtin_popcount(mask) == (k < T ? k : T);
+        for (unsigned mask = 0; mask < 1 << T; mask++) subsets += (size_t)__builtin_popcount(mask) == (k < T ? k : T);
         for (unsigned mask = 0; mask < 1 << T; mask++)
             if ((size_t)__builtin_popcount(mask) == (k < T ? k : T))
                 statistic += pow((double)observed[mask] - ROUNDS / subsets, 2) / (ROUNDS / subsets);
@@ -337,7 +333,8 @@ static void all_keys_at_the_limit(void **state) {
         for (size_t T = 1; T <= 20; T++)
             for (size_t k = T; k <= T + 3; k++) {
                 char text[SF_SPELLING_SIZE];
-                snprintf(text, sizeof text, info.spelling[0] == '\0' ? "%s" : "%s:%zu", info.name, k);
+                snprintf(text, sizeof text, "%s:%zu", info.name, k);
+                if (info.spelling[0] == '\0') *strchr(text, ':') = '\0';
                 const sf_attention attention = parsed(text), resolved = sf_attention_resolve(attention, T);
                 assert_ptr_equal(resolved.selector, &sf_selector_full);
                 assert_int_equal(resolved.k, 0);
@@ -364,19 +361,17 @@ static void lengths(void **state) {
     static const struct {
         const char *text;
         size_t at_40, at_599, unpadded;
-    } cases[] = {
-        {"full", 40, 599, 40},
-        {"topk:5", 40, 600, 40},
-        {"topk:9", 45, 603, 40},
-        {"bottomk:9", 45, 603, 40},
-        {"random:9", 45, 603, 40},
-        {"banded:5", 40, 600, 40},
-        {"banded:5+global:1", 41, 601, 41},
-        {"block:5+global:3", 43, 603, 43},
-        {"block:9", 45, 603, 40},
-        {"banded:9+global:1", 46, 604, 41},
-        {"banded:9+global:3", 48, 606, 43},
-    };
+    } cases[] = {{"full", 40, 599, 40},
+                 {"topk:5", 40, 600, 40},
+                 {"topk:9", 45, 603, 40},
+                 {"bottomk:9", 45, 603, 40},
+                 {"random:9", 45, 603, 40},
+                 {"banded:5", 40, 600, 40},
+                 {"banded:5+global:1", 41, 601, 41},
+                 {"block:5+global:3", 43, 603, 43},
+                 {"block:9", 45, 603, 40},
+                 {"banded:9+global:1", 46, 604, 41},
+                 {"banded:9+global:3", 48, 606, 43}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const sf_attention attention = parsed(cases[i].text);
         assert_int_equal(sf_attention_positions(&attention, 40, true), cases[i].at_40);
@@ -439,21 +434,19 @@ static void softmax_gradient(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spellings_round_trip),
-        cmocka_unit_test(refuses_other_spellings),
-        cmocka_unit_test(registry_lists_all),
-        cmocka_unit_test(fixed_patterns),
-        cmocka_unit_test(patterns_chosen_during_forward),
-        cmocka_unit_test(extreme_scores),
-        cmocka_unit_test(survives_nan),
-        cmocka_unit_test(random_subsets_are_uniform),
-        cmocka_unit_test(random_keys_are_a_function_of_their_index),
-        cmocka_unit_test(all_keys_at_the_limit),
-        cmocka_unit_test(lengths),
-        cmocka_unit_test(softmax_formula),
-        cmocka_unit_test(softmax_gradient),
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(spellings_round_trip),
+                                       cmocka_unit_test(refuses_other_spellings),
+                                       cmocka_unit_test(registry_lists_all),
+                                       cmocka_unit_test(fixed_patterns),
+                                       cmocka_unit_test(patterns_chosen_during_forward),
+                                       cmocka_unit_test(extreme_scores),
+                                       cmocka_unit_test(survives_nan),
+                                       cmocka_unit_test(random_subsets_are_uniform),
+                                       cmocka_unit_test(random_keys_are_a_function_of_their_index),
+                                       cmocka_unit_test(all_keys_at_the_limit),
+                                       cmocka_unit_test(lengths),
+                                       cmocka_unit_test(softmax_formula),
+                                       cmocka_unit_test(softmax_gradient)};
     print_message("seed %d\n", SEED);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

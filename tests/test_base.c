@@ -34,8 +34,7 @@ static void philox_known_answers(void **state) {
         {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
         {~0U, ~0U, ~0U, ~0U, ~0U, ~0U, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
         {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420,
-         0x24126ea1},
-    };
+         0x24126ea1}};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         const uint32_t *v = vectors[i];
         const sf_index index = {.sample = v[1], .step = v[2], .epoch = v[3], .seed = v[4], .stream = v[5]};
@@ -149,57 +148,37 @@ static void reads_numbers_strictly(void **state) {
     (void)state;
     static const struct {
         const char *text;
-        bool integer, real;
+        bool integer;
         double value;
-    } cases[] = {
-        {"0", true, true, 0},
-        {"-17", true, true, -17},
-        {"+5", true, true, 5},
-        {"007", true, true, 7},
-        {"9007199254740992", true, true, 9007199254740992.0},
-        {"-9223372036854775808", true, true, -0x1p63},
-        {"9223372036854775808", false, true, 0x1p63}, /* one too large for an integer */
-        {"-9223372036854775809", false, true, -0x1p63},
-        {"1.5", false, true, 1.5},
-        {".5", false, true, 0.5},
-        {"-.25", false, true, -0.25},
-        {"5.", false, true, 5},
-        {"1e3", false, true, 1000},
-        {"2.5E-1", false, true, 0.25},
-        {"1e-400", false, true, 0},
-        {"1e400", false, false, 0},
-        {"-1e400", false, false, 0},
-        {"", false, false, 0},
-        {"-", false, false, 0},
-        {"+", false, false, 0},
-        {".", false, false, 0},
-        {"-.", false, false, 0},
-        {"--1", false, false, 0},
-        {"+-1", false, false, 0},
-        {" 1", false, false, 0},
-        {"1 ", false, false, 0},
-        {"\t1", false, false, 0},
-        {"1\n", false, false, 0},
-        {"1 2", false, false, 0},
-        {"0x10", false, false, 0},
-        {"-0X1p3", false, false, 0},
-        {"nan", false, false, 0},
-        {"-nan", false, false, 0},
-        {"inf", false, false, 0},
-        {"-Infinity", false, false, 0},
-        {"e5", false, false, 0},
-        {"1e", false, false, 0},
-        {"12abc", false, false, 0},
-        {"1,5", false, false, 0},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int64_t integer = 42;
-        double real = 42;
-        const bool is_integer = sf_text_integer(&integer, cases[i].text), is_real = sf_text_real(&real, cases[i].text);
-        if (is_integer != cases[i].integer || is_real != cases[i].real)
-            fail_msg("\"%s\" integer: %d, real: %d", cases[i].text, is_integer, is_real);
-        assert_true((double)integer == (is_integer ? cases[i].value : 42));
-        assert_true(real == (is_real ? cases[i].value : 42));
+    } numbers[] = {{"0", true, 0},
+                   {"-17", true, -17},
+                   {"+5", true, 5},
+                   {"007", true, 7},
+                   {"9007199254740992", true, 9007199254740992.0},
+                   {"-9223372036854775808", true, -0x1p63},
+                   {"-9223372036854775809", false, -0x1p63}, /* one too small for an integer */
+                   {"9223372036854775808", false, 0x1p63},
+                   {"1.5", false, 1.5},
+                   {".5", false, 0.5},
+                   {"-.25", false, -0.25},
+                   {"5.", false, 5},
+                   {"1e3", false, 1000},
+                   {"2.5E-1", false, 0.25},
+                   {"1e-400", false, 0}};
+    int64_t integer;
+    double real;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (sf_text_integer(&integer, numbers[i].text) != numbers[i].integer) fail_msg("\"%s\"", numbers[i].text);
+        if (numbers[i].integer) assert_true((double)integer == numbers[i].value);
+        if (!sf_text_real(&real, numbers[i].text) || real != numbers[i].value) fail_msg("\"%s\"", numbers[i].text);
+    }
+    static const char *const others[] = {"",    "-",         "+",   ".",   "-.",    "--1",    "+-1",   " 1",
+                                         "1 ",  "\t1",       "1\n", "1 2", "0x10",  "-0X1p3", "nan",   "-nan",
+                                         "inf", "-Infinity", "e5",  "1e",  "12abc", "1,5",    "1e400", "-1e400"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        integer = 42, real = 42;
+        if (sf_text_integer(&integer, others[i]) || sf_text_real(&real, others[i])) fail_msg("\"%s\"", others[i]);
+        assert_true(integer == 42 && real == 42);
     }
 }
 
@@ -213,12 +192,22 @@ static void nearest_names(void **state) {
     memset(endless, 'a', sizeof endless - 1);
     endless[sizeof endless - 1] = '\0';
     const char *const names[] = {"attention", "grape", "grapes", endless, "lr", NULL};
-    static const char *const cases[][2] = {
-        {"attention", "attention"}, {"atention", "attention"},  {"attentoin", "attention"}, {"attentionn", "attention"},
-        {"xttention", "attention"}, {"ttention", "attention"},  {"grap", "grape"},          {"grapse", "grape"},
-        {"grapess", "grapes"},      {"rl", NULL},               {"l", "lr"},                {"lr2", "lr"},
-        {"", NULL},                 {"zzzzzzzzz", NULL},        {"attxxxxxn", NULL},        {"attexxxon", "attention"},
-    };
+    static const char *const cases[][2] = {{"attention", "attention"},
+                                           {"atention", "attention"},
+                                           {"attentoin", "attention"},
+                                           {"attentionn", "attention"},
+                                           {"xttention", "attention"},
+                                           {"ttention", "attention"},
+                                           {"grap", "grape"},
+                                           {"grapse", "grape"},
+                                           {"grapess", "grapes"},
+                                           {"rl", NULL},
+                                           {"l", "lr"},
+                                           {"lr2", "lr"},
+                                           {"", NULL},
+                                           {"zzzzzzzzz", NULL},
+                                           {"attxxxxxn", NULL},
+                                           {"attexxxon", "attention"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *nearest = sf_text_nearest(cases[i][0], name_at, names);
         if ((nearest == NULL) != (cases[i][1] == NULL) || (nearest != NULL && strcmp(nearest, cases[i][1]) != 0))
@@ -340,9 +329,9 @@ static void choices_flags_and_texts(void **state) {
     assert_int_equal(config.pad, SF_PAD_MASK);
     assert_int_equal(sf_config_set(&config, "json", "yes"), SF_OK);
     assert_int_equal(config.json, 1);
-    static const char *const wrong[][2] = {{"activation", ""},   {"activation", "rel"},       {"activation", "relu|"},
+    static const char *const wrong[][2] = {{"activation", ""},     {"activation", "rel"},       {"activation", "relu|"},
                                            {"activation", "RELU"}, {"activation", "relu|gelu"}, {"json", "1"},
-                                           {"json", "true"},     {"json", "no|yes"}};
+                                           {"json", "true"},       {"json", "no|yes"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) assert_refused(wrong[i][0], wrong[i][1]);
     char text[SF_TEXT_SIZE + 1];
     memset(text, 'x', SF_TEXT_SIZE);
@@ -419,8 +408,8 @@ static void blocks_are_zeroed_and_aligned(void **state) {
 static void absurd_sizes_are_refused(void **state) {
     (void)state;
     const size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    const size_t sizes[][2] = {{SIZE_MAX, 1},     {1, SIZE_MAX}, {SIZE_MAX / 2, 4},        {(size_t)1 << 32, (size_t)1 << 32},
-                               {SIZE_MAX - 63, 1}, {machine, 1},  {machine / 8, 8},         {machine - 256, 1},
+    const size_t sizes[][2] = {{SIZE_MAX, 1},      {1, SIZE_MAX}, {SIZE_MAX / 2, 4}, {(size_t)1 << 32, (size_t)1 << 32},
+                               {SIZE_MAX - 63, 1}, {machine, 1},  {machine / 8, 8},  {machine - 256, 1},
                                {SIZE_MAX / 2, 1}};
     void *held;
     assert_int_equal(sf_allocate(&held, 1000, 1), SF_OK); /* so that machine - 256 is too much in total only */
@@ -465,7 +454,7 @@ static void arenas_are_laid_out_twice(void **state) {
     sf_arena_take(&arena, SIZE_MAX / 2, 4); /* the product overflows */
     assert_int_equal(sf_arena_open(&arena), SF_NO_MEMORY);
     sf_arena_close(&arena);
-    for (int i = 0; i < 6; i++) sf_arena_take(&arena, SIZE_MAX / 4, 1); /* the sum overflows */
+    for (int i = 0; i < 4; i++) sf_arena_take(&arena, SIZE_MAX / 4, 1); /* the sum overflows */
     assert_int_equal(sf_arena_open(&arena), SF_NO_MEMORY);
     assert_null(arena.base);
     sf_arena_close(&arena);
@@ -501,26 +490,24 @@ static void messages(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_known_answers),
-        cmocka_unit_test(words_come_in_order),
-        cmocka_unit_test(bounded_draws_are_uniform),
-        cmocka_unit_test(dropout_rates),
-        cmocka_unit_test(dropout_layout),
-        cmocka_unit_test(hash_known_answers),
-        cmocka_unit_test(reads_numbers_strictly),
-        cmocka_unit_test(nearest_names),
-        cmocka_unit_test(quotes_fit_a_line),
-        cmocka_unit_test(defaults_round_trip),
-        cmocka_unit_test(bounds_are_inclusive),
-        cmocka_unit_test(choices_flags_and_texts),
-        cmocka_unit_test(unknown_settings),
-        cmocka_unit_test(recipes_yield_to_the_user),
-        cmocka_unit_test(blocks_are_zeroed_and_aligned),
-        cmocka_unit_test(absurd_sizes_are_refused),
-        cmocka_unit_test(arenas_are_laid_out_twice),
-        cmocka_unit_test(messages),
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(philox_known_answers),
+                                       cmocka_unit_test(words_come_in_order),
+                                       cmocka_unit_test(bounded_draws_are_uniform),
+                                       cmocka_unit_test(dropout_rates),
+                                       cmocka_unit_test(dropout_layout),
+                                       cmocka_unit_test(hash_known_answers),
+                                       cmocka_unit_test(reads_numbers_strictly),
+                                       cmocka_unit_test(nearest_names),
+                                       cmocka_unit_test(quotes_fit_a_line),
+                                       cmocka_unit_test(defaults_round_trip),
+                                       cmocka_unit_test(bounds_are_inclusive),
+                                       cmocka_unit_test(choices_flags_and_texts),
+                                       cmocka_unit_test(unknown_settings),
+                                       cmocka_unit_test(recipes_yield_to_the_user),
+                                       cmocka_unit_test(blocks_are_zeroed_and_aligned),
+                                       cmocka_unit_test(absurd_sizes_are_refused),
+                                       cmocka_unit_test(arenas_are_laid_out_twice),
+                                       cmocka_unit_test(messages)};
     print_message("seed %d\n", SEED);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static void lay_out(sf_reference *r, sf_arena *arena) {
 #define TAKE(pointer, count) (pointer) = sf_arena_take(arena, (count), sizeof *(pointer))
     TAKE(r->blocks, s->L);
     for (size_t l = 0; l < s->L; l++) {
-        block_trace scratch, *b = arena->base != NULL ? &r->blocks[l] : &scratch;
+        block_trace scratch = {0}, *b = arena->base != NULL ? &r->blocks[l] : &scratch;
         TAKE(b->input, TC);
         TAKE(b->normed1, TC);
         TAKE(b->rstd1, s->T);
@@ -301,6 +301,7 @@ static double cross_entropy(double *dlogits, const double *logits, int32_t label
     for (size_t n = 1; n < classes; n++) largest = fmax(largest, logits[n]);
     for (size_t n = 0; n < classes; n++) total += exp(logits[n] - largest);
     for (size_t n = 0; n < classes; n++) dlogits[n] = exp(logits[n] - largest) / total - ((size_t)label == n ? 1 : 0);
+    /* cppcheck-suppress invalidFunctionArg ; total is at least 1: the largest logit's own term */
     return log(total) + largest - logits[label];
 }
 

@@ -1,4 +1,4 @@
-"""semfocus data and solve: samples, labels, the TSV form, and what is refused. The solvers here are a second opinion."""
+"""semfocus data and solve: samples, labels, the TSV form, and refusals. The solvers here are a second opinion."""
 import json
 import os
 import subprocess
@@ -237,8 +237,8 @@ class Solve(Case):
         result = run("solve", "even-pairs", path)
         self.assertEqual((result.code, result.err), (1, ""), result)
         self.assertEqual(result.out.splitlines()[-1], "38 of 60 labels agree")
-        self.assertRegex(result.out, r"(?m)^.*\b2\b.*$")
-        self.assertRegex(result.out, r"\b21\b")
+        for line in (2, 21, 22):  # the header is line 1
+            self.assertRegex(result.out, rf"(?m)^line {line}\b")
         report = json.loads(run("solve", "even-pairs", path, "--json").out)
         self.assertEqual((report["count"], report["agree"], report["differing"][0]["line"]), (60, 38, 2))
 
@@ -278,7 +278,7 @@ class Solve(Case):
 
     def test_binary_noise_missing_file_and_directory(self):
         self.bad_file(bytes(range(256)) * 40)
-        self.bad_file(b"\x89PNG\r\n\x1a\n" + os.urandom(0), 1)
+        self.bad_file(b"\x89PNG\r\n\x1a\n", 1)
         self.refused("solve", "parity", self.folder / "absent.tsv", mentions=["absent.tsv"])
         self.refused("solve", "parity", self.folder, mentions=[self.folder.name])
         self.refused("solve", "nonsense", "-")

@@ -98,7 +98,7 @@ sf_status sf_setting_find(const sf_setting **out, const char *name, unsigned gro
     }
     char quoted[SF_QUOTE_SIZE];
     const char *nearest = sf_text_nearest(name, name_in_groups, &groups);
-    if (nearest != NULL && *nearest != '\0')
+    if (nearest != NULL)
         return sf_fail(SF_BAD_INPUT, "unknown setting '%s'; did you mean '%s'?", sf_text_quote(quoted, name), nearest);
     return sf_fail(SF_BAD_INPUT, "unknown setting '%s'; see --help or 'semfocus list settings'",
                    sf_text_quote(quoted, name));

@@ -8,7 +8,7 @@
 
 static bool starts_like_a_number(const char *text) {
     const unsigned char first = (unsigned char)text[0];
-    const unsigned char second = (unsigned char)(first == '-' || first == '+' ? text[1] : 0);
+    const unsigned char second = (unsigned char)(first == '-' ? text[1] : 0);
     return isdigit(first) || first == '.' || isdigit(second) || second == '.';
 }
 
@@ -61,7 +61,7 @@ const char *sf_text_nearest(const char *name, const char *(*candidate)(const voi
     for (size_t i = 0;; i++) {
         const char *other = candidate(context, i);
         if (other == NULL) return best;
-        if (strlen(other) > LONGEST_NAME || strlen(name) > LONGEST_NAME) continue;
+        if (*other == '\0' || strlen(other) > LONGEST_NAME || strlen(name) > LONGEST_NAME) continue;
         const size_t distance = edit_distance(name, other);
         if (distance < fewest) {
             fewest = distance;

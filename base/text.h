@@ -11,7 +11,7 @@ bool sf_text_integer(int64_t *out, const char *text);
 bool sf_text_real(double *out, const char *text); /* finite only */
 
 /* The candidate with the fewest edits to `name`, or NULL if none is near enough to be a typing mistake.
- * candidate(context, i) gives the i-th name, NULL at the end. */
+ * candidate(context, i) gives the i-th name, "" to pass over it, NULL at the end. */
 const char *sf_text_nearest(const char *name, const char *(*candidate)(const void *context, size_t i),
                             const void *context);
 

@@ -28,11 +28,13 @@ sf_status sf_atomic_open(sf_atomic_file *file, const char *path) {
     return SF_OK;
 }
 
+/* Makes the rename survive a power cut. A folder that may be written but not read cannot be synced: the file is in
+ * place. */
 static bool sync_folder(const char *path) {
     char copy[4096];
     strcpy(copy, path);
     const int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY);
-    if (folder < 0) return false;
+    if (folder < 0) return true;
     const bool synced = fsync(folder) == 0;
     close(folder);
     return synced;
@@ -43,7 +45,11 @@ sf_status sf_atomic_commit(sf_atomic_file *file) {
     sf_status status = good ? SF_OK : cannot_write(file->path);
     good = fclose(file->stream) == 0 && good;
     file->stream = NULL;
-    if (good && rename(file->scratch, file->path) == 0 && sync_folder(file->path)) return SF_OK;
+    if (good && rename(file->scratch, file->path) == 0) {
+        if (sync_folder(file->path)) return SF_OK;
+        return sf_fail(SF_IO_ERROR, "'%s' is written, but its folder could not be synced: %s", file->path,
+                       strerror(errno));
+    }
     if (status == SF_OK) status = cannot_write(file->path);
     unlink(file->scratch);
     return status;

@@ -37,18 +37,15 @@ static const element_type *find_type(const char *name) {
 }
 
 static sf_status read_whole(sf_safetensors *file, const char *path) {
+    struct stat about;
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) /* before opening: a pipe without a writer would hang */
+        return sf_fail(SF_BAD_INPUT, "'%s' is not a regular file; name a safetensors file", path);
     FILE *stream = fopen(path, "rb");
     if (stream == NULL) return sf_fail(SF_BAD_INPUT, "cannot open '%s': %s", path, strerror(errno));
-    struct stat about;
-    sf_status status = SF_OK;
-    if (fstat(fileno(stream), &about) != 0 || !S_ISREG(about.st_mode)) {
-        status = sf_fail(SF_BAD_INPUT, "'%s' is not a regular file; name a safetensors file", path);
-    } else {
-        file->size = (size_t)about.st_size;
-        status = SF_NEW(&file->bytes, file->size);
-        if (status == SF_OK && fread(file->bytes, 1, file->size, stream) != file->size)
-            status = sf_fail(SF_IO_ERROR, "cannot read '%s': it ended early or the disk failed", path);
-    }
+    file->size = (size_t)about.st_size;
+    sf_status status = SF_NEW(&file->bytes, file->size);
+    if (status == SF_OK && fread(file->bytes, 1, file->size, stream) != file->size)
+        status = sf_fail(SF_IO_ERROR, "cannot read '%s': it ended early or the disk failed", path);
     fclose(stream);
     return status;
 }

@@ -78,7 +78,8 @@ void sf_model_initialize(float *block /* [size] */, const sf_model *model, uint3
             sf_draws_at((sf_index){.seed = seed, .stream = sf_stream(SF_INITIAL_WEIGHTS, 0, 0), .sample = (uint32_t)p});
         for (size_t r = 0; r < param->rows; r++)
             for (size_t c = 0; c < param->columns; c++)
-                block[sf_param_index(param, r, c)] = (float)(param->bound * (2.0 * sf_draw_unit(&draws) - 1.0));
+                block[sf_param_index(param, r, c)] =
+                    (float)(param->bound * (2.0 * sf_draw_unit(&draws) - 1.0)) + 0.0F; /* no -0 */
     }
 }
 

@@ -98,8 +98,9 @@ static void refuses_other_spellings(void **state) {
         assert_non_null(strstr(sf_message(), "attention '"));
     }
     sf_attention attention;
-    char endless[2 * SF_SPELLING_SIZE] = "topk:5";
-    memset(endless + 5, '5', sizeof endless - 6);
+    char endless[2 * SF_SPELLING_SIZE] = "topk:";
+    memset(endless + 5, '0', sizeof endless - 7);
+    endless[sizeof endless - 2] = '5';
     assert_int_equal(sf_attention_parse(&attention, endless), SF_BAD_INPUT);
     assert_int_equal(sf_attention_parse(&attention, "topl:5"), SF_BAD_INPUT);
     assert_non_null(strstr(sf_message(), "did you mean 'topk'"));

@@ -152,7 +152,6 @@ static void reads_numbers_strictly(void **state) {
         double value;
     } numbers[] = {{"0", true, 0},
                    {"-17", true, -17},
-                   {"+5", true, 5},
                    {"007", true, 7},
                    {"9007199254740992", true, 9007199254740992.0},
                    {"-9223372036854775808", true, -0x1p63},
@@ -172,9 +171,9 @@ static void reads_numbers_strictly(void **state) {
         if (numbers[i].integer) assert_true((double)integer == numbers[i].value);
         if (!sf_text_real(&real, numbers[i].text) || real != numbers[i].value) fail_msg("\"%s\"", numbers[i].text);
     }
-    static const char *const others[] = {"",    "-",         "+",   ".",   "-.",    "--1",    "+-1",   " 1",
-                                         "1 ",  "\t1",       "1\n", "1 2", "0x10",  "-0X1p3", "nan",   "-nan",
-                                         "inf", "-Infinity", "e5",  "1e",  "12abc", "1,5",    "1e400", "-1e400"};
+    static const char *const others[] = {"",          "+5",  "-",   "+",     ".",    "-.",     "--1",   "+-1",  " 1",
+                                         "1 ",        "\t1", "1\n", "1 2",   "0x10", "-0X1p3", "nan",   "-nan", "inf",
+                                         "-Infinity", "e5",  "1e",  "12abc", "1,5",  "1e400",  "-1e400"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         integer = 42, real = 42;
         if (sf_text_integer(&integer, others[i]) || sf_text_real(&real, others[i])) fail_msg("\"%s\"", others[i]);

@@ -169,54 +169,60 @@ static void accepts_what_is_legal(void **state) {
 static void refuses_every_lie(void **state) {
     (void)state;
     static const struct {
-        const char *why, *header;
+        const char *why, *said, *header;
         size_t size;
     } lies[] = {
-        {"empty header", "", 0},
-        {"not JSON", "{\"a\":", 4},
-        {"not an object", "[1,2]", 0},
-        {"text after the object", "{" TENSOR("a", "U8", "[4]", "[0,4]") "}x", 4},
-        {"no tensor", "{}", 0},
-        {"metadata only", "{\"__metadata__\":{\"k\":\"5\"}}", 0},
-        {"entry is a number", "{\"a\":5}", 0},
-        {"no dtype", "{\"a\":{\"shape\":[4],\"data_offsets\":[0,4]}}", 4},
-        {"no shape", "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,4]}}", 4},
-        {"no offsets", "{\"a\":{\"dtype\":\"U8\",\"shape\":[4]}}", 4},
-        {"no offsets, empty", "{\"a\":{\"dtype\":\"U8\",\"shape\":[0]}}", 0},
-        {"unknown dtype", "{" TENSOR("a", "F31", "[1]", "[0,4]") "}", 4},
-        {"lower case dtype", "{" TENSOR("a", "f32", "[1]", "[0,4]") "}", 4},
-        {"rank 9", "{" TENSOR("a", "U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1},
-        {"shape is a number", "{" TENSOR("a", "U8", "4", "[0,4]") "}", 4},
-        {"negative shape", "{" TENSOR("a", "U8", "[-4]", "[0,4]") "}", 4},
-        {"two negatives", "{" TENSOR("a", "U8", "[-2,-2]", "[0,4]") "}", 4},
-        {"broken shape", "{" TENSOR("a", "U8", "[4.0]", "[0,4]") "}", 4},
-        {"shape as text", "{" TENSOR("a", "U8", "[\"4\"]", "[0,4]") "}", 4},
-        {"2^65 elements", "{" TENSOR("a", "U8", "[4611686018427387904,8]", "[0,0]") "}", 0},
-        {"2^64 bytes", "{" TENSOR("a", "F64", "[2305843009213693952]", "[0,0]") "}", 0},
-        {"2^64 + 8 bytes", "{" TENSOR("a", "F64", "[2305843009213693953]", "[0,8]") "}", 8},
-        {"beyond 64 bits", "{" TENSOR("a", "U8", "[99999999999999999999]", "[0,4]") "}", 4},
-        {"too small a range", "{" TENSOR("a", "F32", "[2]", "[0,4]") "}", 4},
-        {"too large a range", "{" TENSOR("a", "F32", "[2]", "[0,12]") "}", 12},
-        {"beyond the file", "{" TENSOR("a", "U8", "[5]", "[0,5]") "}", 4},
-        {"far beyond the file", "{" TENSOR("a", "U8", "[4]", "[9223372036854775803,9223372036854775807]") "}", 4},
-        {"negative start", "{" TENSOR("a", "U8", "[8]", "[-4,4]") "}", 4},
-        {"end before start", "{" TENSOR("a", "U8", "[4]", "[4,0]") "}", 4},
-        {"three offsets", "{" TENSOR("a", "U8", "[4]", "[0,4,4]") "}", 4},
-        {"one offset", "{" TENSOR("a", "U8", "[0]", "[0]") "}", 0},
-        {"offsets as text", "{" TENSOR("a", "U8", "[0]", "[\"0\",\"0\"]") "}", 0},
-        {"overlap", "{" TENSOR("a", "U8", "[3]", "[0,3]") "," TENSOR("b", "U8", "[3]", "[1,4]") "}", 4},
-        {"same bytes", "{" TENSOR("a", "U8", "[4]", "[0,4]") "," TENSOR("b", "U8", "[4]", "[0,4]") "}", 4},
-        {"gap", "{" TENSOR("a", "U8", "[1]", "[0,1]") "," TENSOR("b", "U8", "[2]", "[2,4]") "}", 4},
-        {"gap before the first", "{" TENSOR("a", "U8", "[3]", "[1,4]") "}", 4},
-        {"trailing bytes", "{" TENSOR("a", "U8", "[4]", "[0,4]") "}", 5},
-        {"duplicate", "{" TENSOR("a", "U8", "[2]", "[0,2]") "," TENSOR("a", "U8", "[2]", "[2,4]") "}", 4},
-        {"duplicate key", "{\"a\":{\"dtype\":\"U8\",\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1}};
+        {"empty header", "JSON object", "", 0},
+        {"not JSON", "JSON object", "{\"a\":", 4},
+        {"not an object", "JSON object", "[1,2]", 0},
+        {"text after the object", "JSON object", "{" TENSOR("a", "U8", "[4]", "[0,4]") "}x", 4},
+        {"no tensor", "no tensor", "{}", 0},
+        {"metadata only", "no tensor", "{\"__metadata__\":{\"k\":\"5\"}}", 0},
+        {"entry is a number", "no known dtype", "{\"a\":5}", 0},
+        {"no dtype", "no known dtype", "{\"a\":{\"shape\":[4],\"data_offsets\":[0,4]}}", 4},
+        {"no shape", "no shape", "{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,4]}}", 4},
+        {"no offsets", "data_offsets", "{\"a\":{\"dtype\":\"U8\",\"shape\":[4]}}", 4},
+        {"no offsets, empty", "data_offsets", "{\"a\":{\"dtype\":\"U8\",\"shape\":[0]}}", 0},
+        {"unknown dtype", "no known dtype", "{" TENSOR("a", "F31", "[1]", "[0,4]") "}", 4},
+        {"lower case dtype", "no known dtype", "{" TENSOR("a", "f32", "[1]", "[0,4]") "}", 4},
+        {"rank 9", "no shape", "{" TENSOR("a", "U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") "}", 1},
+        {"shape is a number", "no shape", "{" TENSOR("a", "U8", "4", "[0,4]") "}", 4},
+        {"negative shape", "impossible shape", "{" TENSOR("a", "U8", "[-4]", "[0,4]") "}", 4},
+        {"negative and empty", "impossible shape", "{" TENSOR("a", "U8", "[-1,0]", "[0,0]") "}", 0},
+        {"two negatives", "impossible shape", "{" TENSOR("a", "U8", "[-2,-2]", "[0,4]") "}", 4},
+        {"broken shape", "impossible shape", "{" TENSOR("a", "U8", "[4.0]", "[0,4]") "}", 4},
+        {"shape as text", "impossible shape", "{" TENSOR("a", "U8", "[\"4\"]", "[0,4]") "}", 4},
+        {"2^65 elements", "impossible shape", "{" TENSOR("a", "U8", "[4611686018427387904,8]", "[0,0]") "}", 0},
+        {"2^64 bytes", "impossible shape", "{" TENSOR("a", "F64", "[2305843009213693952]", "[0,0]") "}", 0},
+        {"2^64 + 8 bytes", "impossible shape", "{" TENSOR("a", "F64", "[2305843009213693953]", "[0,8]") "}", 8},
+        {"beyond 64 bits", "JSON object", "{" TENSOR("a", "U8", "[99999999999999999999]", "[0,4]") "}", 4},
+        {"too small a range", "data_offsets", "{" TENSOR("a", "F32", "[2]", "[0,4]") "}", 4},
+        {"too large a range", "data_offsets", "{" TENSOR("a", "F32", "[2]", "[0,12]") "}", 12},
+        {"beyond the file", "data_offsets", "{" TENSOR("a", "U8", "[5]", "[0,5]") "}", 4},
+        {"far beyond the file", "data_offsets",
+         "{" TENSOR("a", "U8", "[4]", "[9223372036854775803,9223372036854775807]") "}", 4},
+        {"negative start", "data_offsets", "{" TENSOR("a", "U8", "[8]", "[-4,4]") "}", 4},
+        {"end before start", "data_offsets", "{" TENSOR("a", "U8", "[4]", "[4,0]") "}", 4},
+        {"three offsets", "data_offsets", "{" TENSOR("a", "U8", "[4]", "[0,4,4]") "}", 4},
+        {"one offset", "data_offsets", "{" TENSOR("a", "U8", "[0]", "[0]") "}", 0},
+        {"offsets as text", "data_offsets", "{" TENSOR("a", "U8", "[0]", "[\"0\",\"0\"]") "}", 0},
+        {"overlap", "overlap", "{" TENSOR("a", "U8", "[3]", "[0,3]") "," TENSOR("b", "U8", "[3]", "[1,4]") "}", 4},
+        {"same bytes", "overlap", "{" TENSOR("a", "U8", "[4]", "[0,4]") "," TENSOR("b", "U8", "[4]", "[0,4]") "}", 4},
+        {"both", "overlap", "{" TENSOR("a", "U8", "[2]", "[0,2]") "," TENSOR("b", "U8", "[2]", "[0,2]") "}", 4},
+        {"gap", "gap", "{" TENSOR("a", "U8", "[1]", "[0,1]") "," TENSOR("b", "U8", "[2]", "[2,4]") "}", 4},
+        {"gap before the first", "gap", "{" TENSOR("a", "U8", "[3]", "[1,4]") "}", 4},
+        {"trailing bytes", "after the last", "{" TENSOR("a", "U8", "[4]", "[0,4]") "}", 5},
+        {"duplicate", "JSON object", "{" TENSOR("a", "U8", "[2]", "[0,2]") "," TENSOR("a", "U8", "[2]", "[2,4]") "}",
+         4},
+        {"duplicate key", "JSON object",
+         "{\"a\":{\"dtype\":\"U8\",\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1}};
     const size_t in_use = sf_bytes_in_use();
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         sf_safetensors *file;
         if (open_made(&file, lies[i].header, lies[i].size) != SF_BAD_INPUT) fail_msg("accepted: %s", lies[i].why);
         assert_null(file);
         assert_non_null(strstr(sf_message(), "made.safetensors"));
+        if (strstr(sf_message(), lies[i].said) == NULL) fail_msg("%s: %s", lies[i].why, sf_message());
     }
     assert_int_equal(sf_bytes_in_use(), in_use);
 }
@@ -234,9 +240,13 @@ static void refuses_cut_files(void **state) {
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         assert_int_equal(sf_safetensors_open(&file, write_bytes("cut", whole, lengths[i])), SF_BAD_INPUT);
         assert_null(file);
+        assert_non_null(strstr(sf_message(), lengths[i] < 8      ? "8-byte"
+                                             : lengths[i] < 6000 ? "header is longer"
+                                                                 : "data"));
     }
     memset(whole, 0xff, 8); /* a header of 2^64 - 1 bytes */
     assert_int_equal(sf_safetensors_open(&file, write_bytes("cut", whole, size)), SF_BAD_INPUT);
+    assert_non_null(strstr(sf_message(), "header is longer"));
     unlink(path_of("cut"));
     assert_int_equal(sf_safetensors_open(&file, path_of("cut")), SF_BAD_INPUT);
     assert_non_null(strstr(sf_message(), strerror(ENOENT)));
@@ -287,6 +297,8 @@ static void unwritable_places(void **state) {
     memset(endless, 'x', sizeof endless - 1);
     endless[sizeof endless - 1] = '\0';
     assert_int_equal(sf_atomic_open(&file, endless), SF_BAD_INPUT);
+    endless[4096] = '\0';
+    assert_int_equal(sf_atomic_open(&file, endless), SF_BAD_INPUT);
     endless[4095] = '\0';
     assert_int_equal(sf_atomic_open(&file, endless), SF_IO_ERROR);
     /* its place turns into a folder before the commit */
@@ -307,18 +319,23 @@ static void full_disks(void **state) {
     small = old;
     small.rlim_cur = 4096;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    static const size_t sizes[] = {4097, 5000, 100000}; /* noticed when flushed, or already while writing */
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    static const char block[100000];
+    static const size_t sizes[] = {4097, 5000, 8192, sizeof block}; /* noticed when flushed, or already while writing */
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+        const size_t size = sizes[i / 2];
         sf_atomic_file file;
         assert_int_equal(sf_atomic_open(&file, path_of("result")), SF_OK);
         setrlimit(RLIMIT_FSIZE, &small);
-        for (size_t j = 0; j < sizes[i]; j++) putc('n', file.stream);
-        errno = 0;
+        if (i % 2 == 0)
+            fwrite(block, 1, size, file.stream);
+        else
+            for (size_t j = 0; j < size; j++) putc('n', file.stream);
         const sf_status status = sf_atomic_commit(&file);
         setrlimit(RLIMIT_FSIZE, &old);
         assert_int_equal(status, SF_IO_ERROR);
         assert_null(file.stream);
         assert_non_null(strstr(sf_message(), "result"));
+        assert_non_null(strstr(sf_message(), strerror(EFBIG)));
         assert_holds(path_of("result"), "old");
         assert_int_equal(files_in_folder(), 1);
     }

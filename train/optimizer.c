@@ -37,6 +37,7 @@ static void sgd(float *params, float *velocity, const float *gradient, float fac
 static void adam(float *params, float *const *moments, const float *gradient, float factor, const sf_config *config,
                  double lr, size_t step, size_t size) {
     const float beta1 = (float)config->beta1, beta2 = (float)config->beta2, epsilon = (float)config->epsilon;
+    const float fresh1 = (float)(1.0 - config->beta1), fresh2 = (float)(1.0 - config->beta2);
     const float penalty = config->optimizer == SF_ADAM ? (float)config->weight_decay : 0.0F;
     const float keep = config->optimizer == SF_ADAMW ? (float)(1.0 - lr * config->weight_decay) : 1.0F;
     const float rate = (float)(lr / (1.0 - pow(config->beta1, (double)step)));
@@ -44,8 +45,8 @@ static void adam(float *params, float *const *moments, const float *gradient, fl
     float *first = moments[0], *second = moments[1];
     for (size_t i = 0; i < size; i++) {
         const float slope = factor * gradient[i] + penalty * params[i];
-        first[i] = beta1 * first[i] + (1.0F - beta1) * slope;
-        second[i] = beta2 * second[i] + (1.0F - beta2) * slope * slope;
+        first[i] = beta1 * first[i] + fresh1 * slope;
+        second[i] = beta2 * second[i] + fresh2 * slope * slope;
         params[i] = keep * params[i] - rate * first[i] / (sqrtf(second[i]) * widen + epsilon);
     }
 }

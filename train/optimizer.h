@@ -15,7 +15,8 @@ double sf_clip_factor(double norm, double clip);
 /* How many blocks of state the rule keeps: 0, 1 (momentum) or 2 (moments). */
 size_t sf_optimizer_moments(const sf_config *config);
 
-/* One update with `factor` times the gradient. `step` counts updates from 1. */
+/* One update with `factor` times the gradient. `step` counts updates from 1. moments[i] is NULL where the rule keeps
+ * none. */
 void sf_optimizer_update(float *params /* [size] */, float *const *moments /* [0..2][size] */,
                          const float *gradient /* [size] */, float factor, const sf_config *config, double lr,
                          size_t step, size_t size);

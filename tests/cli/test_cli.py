@@ -6,15 +6,17 @@ from harness import TINY, Case, run
 
 VERBS = ["train", "data", "solve", "parity", "list"]
 GIB = 1 << 30
-BAD_NUMBERS = ["", " ", "-", "+", ".", "x", "nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999", "0x10", "0x1p3",
+BAD_NUMBERS = ["", " ", "-", "+", ".", "x", "nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999", "0x10",
+               "0x1p3",
                "5x", "5 5", " 5", "5 ", "1,000", "--5", "1e", "5\n", "\u0665", "99999999999999999999999999", "\x1b[31m"]
-BAD_ATTENTION = ["", " ", "topk", "topk:", "topk:0", "topk:x", "topk:-1", "topk:5.0", "topk:5 ", "topk: 5", "topk:99999999999999",
-                 "topk:99999999999999999999999", "topk:65537", "topk:5:5", "topk:0x5", "TOPK:5", "topk5", "top-k:5", "bogus",
-                 "full:3", "full+global:1", "topk:5+global:1", "random:3+global:1", "banded:5+global:0", "banded:5+global:-1",
-                 "banded:5+global:x", "banded:5+global:", "banded:5+global", "banded:5+", "banded:5+foo:1", "banded+global:1",
-                 "banded:5+global:1025", "banded:5+global:1+global:1", "topk:5/", "topk:5/bogus", "/softmax", "full/bogus",
-                 "topk:5/softmax/softmax", ":5", "+global:1", "full,", ",full", "full,,full", "full,bogus", "x" * 60, "x" * 100,
-                 "x" * 200, "topk:" + "0" * 300 + "5", "full\n", "\xff"]
+BAD_ATTENTION = ["", " ", "topk", "topk:", "topk:0", "topk:x", "topk:-1", "topk:5.0", "topk:5 ", "topk: 5",
+                 "topk:99999999999999", "topk:99999999999999999999999", "topk:65537", "topk:5:5", "topk:0x5", "TOPK:5",
+                 "topk5", "top-k:5", "bogus", "full:3", "full+global:1", "topk:5+global:1", "random:3+global:1",
+                 "banded:5+global:0", "banded:5+global:-1", "banded:5+global:x", "banded:5+global:", "banded:5+global",
+                 "banded:5+", "banded:5+foo:1", "banded+global:1", "banded:5+global:1025", "banded:5+global:1+global:1",
+                 "topk:5/", "topk:5/bogus", "/softmax", "full/bogus", "topk:5/softmax/softmax", ":5", "+global:1",
+                 "full,", ",full", "full,,full", "full,bogus", "x" * 60, "x" * 100, "x" * 200,
+                 "topk:" + "0" * 300 + "5", "full\n", "\xff"]
 
 
 class Cli(Case):
@@ -55,7 +57,8 @@ class Help(Cli):
         self.assertEqual(named, {setting["name"] for setting in self.settings()})
 
     def test_help_wins_over_anything_else(self):
-        for words in (["train", "--bogus", "--help"], ["train", "--help", "nonsense"], ["data", "--count", "x", "--help"]):
+        for words in (["train", "--bogus", "--help"], ["train", "--help", "nonsense"],
+                      ["data", "--count", "x", "--help"]):
             self.good(*words)
 
 
@@ -73,12 +76,13 @@ class List(Cli):
                 self.assertIn(line, text)
 
     def test_recipes_are_those_of_the_paper(self):
-        epochs = {"even-pairs": 100, "stack-manipulation": 200, "missing-duplicate": 250, "listops": 200, "parity": 1000,
+        epochs = {"even-pairs": 100, "stack-manipulation": 200, "missing-duplicate": 250, "listops": 200,
+                  "parity": 1000,
                   "modular-arithmetic-brackets": 600, "solve-equation": 600, "cycle-navigation": 750}
         defaults = {setting["name"]: setting["default"] for setting in self.settings()}
-        for name, value in {"width": 64, "mlp-width": 64, "heads": 1, "dropout": 0.01, "batch": 25, "clip": 0.5, "momentum": 0,
-                            "weight-decay": 0, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "train-count": 5000,
-                            "heldout-count": 2000, "inverse-temperature": 1}.items():
+        for name, value in {"width": 64, "mlp-width": 64, "heads": 1, "dropout": 0.01, "batch": 25, "clip": 0.5,
+                            "momentum": 0, "weight-decay": 0, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8,
+                            "train-count": 5000, "heldout-count": 2000, "inverse-temperature": 1}.items():
             self.assertEqual(float(defaults[name]), value, name)
         self.assertEqual([defaults[name] for name in ("activation", "norm", "optimizer")], ["relu", "pre", "sgd"])
         for task in json.loads(self.good("list", "tasks", "--json").out):
@@ -96,29 +100,34 @@ class BadUsage(Cli):
         self.assertIn("usage: semfocus", result.err)
 
     def test_unknown_words(self):
-        for words in (["bogus"], [""], ["-x"], ["--bogus"], ["Train"], ["train"], ["data"], ["solve"], ["solve", "parity"], ["parity"],
-                      ["train", "parity", "parity"], ["data", "parity", "more"], ["solve", "parity", "a", "b"], ["list", "bogus"],
-                      ["list", "tasks", "attention"], ["train", "parity", "-e", "5"], ["train", "parity", "-5"], ["train", ""],
-                      ["train", "--"], ["list", "--"], ["train", "parity", "--=5"], ["data", "parity", "--json", "--out", "x"],
-                      ["x" * 5000], ["train", "x" * 5000], ["train", "parity", "--" + "x" * 5000], ["list", "y" * 5000]):
+        for words in (["bogus"], [""], ["-x"], ["--bogus"], ["Train"], ["train"], ["data"], ["solve"],
+                      ["solve", "parity"], ["parity"], ["train", "parity", "parity"], ["data", "parity", "more"],
+                      ["solve", "parity", "a", "b"], ["list", "bogus"], ["list", "tasks", "attention"],
+                      ["train", "parity", "-e", "5"], ["train", "parity", "-5"], ["train", ""], ["train", "--"],
+                      ["list", "--"], ["train", "parity", "--=5"], ["data", "parity", "--json", "--out", "x"],
+                      ["x" * 5000], ["train", "x" * 5000], ["train", "parity", "--" + "x" * 5000],
+                      ["list", "y" * 5000]):
             with self.subTest(" ".join(words)[:60]):
                 self.refused(*words)
 
     def test_messages_stay_on_one_line_whatever_was_typed(self):
         for words in (["a\nb"], ["list", "a\nb"], ["train", "a\nb"], ["train", "-a\nb"], ["train", "parity", "--a\nb"],
-                      ["train", "parity", "--lr", "a\nb"], ["train", "parity", "--attention", "a\nb"], ["solve", "parity", "a\nb"],
-                      ["parity", "a\nb"], ["train", "tsv:a\nb"], ["data", "parity", "--out", "a\nb/c"], ["\x1b[31mred"],
-                      ["train", "-\x1b[31mred"], ["parity", "\x1b[31mred"]):
+                      ["train", "parity", "--lr", "a\nb"], ["train", "parity", "--attention", "a\nb"],
+                      ["solve", "parity", "a\nb"], ["parity", "a\nb"], ["train", "tsv:a\nb"],
+                      ["data", "parity", "--out", "a\nb/c"], ["\x1b[31mred"], ["train", "-\x1b[31mred"],
+                      ["parity", "\x1b[31mred"]):
             with self.subTest(words):
                 result = self.refused(*words, codes=(1, 2) if "--out" in words else (2,))
                 self.assertNotIn("\x1b", result.err)
 
     def test_nearest_name(self):
-        for typed, meant in [("even-pair", "even-pairs"), ("evenpairs", "even-pairs"), ("list-ops", "listops"), ("paritty", "parity"),
-                             ("modular-arithmetic-bracket", "modular-arithmetic-brackets"), ("stack", None), ("qqqqqq", None)]:
+        for typed, meant in [("even-pair", "even-pairs"), ("evenpairs", "even-pairs"), ("list-ops", "listops"),
+                             ("paritty", "parity"), ("stack", None), ("qqqqqq", None),
+                             ("modular-arithmetic-bracket", "modular-arithmetic-brackets")]:
             for verb in (["train", typed], ["data", typed], ["solve", typed, "-"]):
                 self.refused(*verb, mentions=[typed, *([meant] if meant else [])])
-        for typed, meant in [("lenght", "length"), ("atention", "attention"), ("epoch", "epochs"), ("dropuot", "dropout"),
+        for typed, meant in [("lenght", "length"), ("atention", "attention"), ("epoch", "epochs"),
+                             ("dropuot", "dropout"),
                              ("learning-rate", "--help"), ("heldout_count", "heldout-count"), ("Seed", "seed")]:
             self.refused("train", "parity", f"--{typed}", "5", mentions=[typed, meant])
         self.refused("train", "parity", "--attention", "topl:5", mentions=["topk"])
@@ -135,7 +144,8 @@ class BadUsage(Cli):
             name, low, high = setting["name"], setting["low"], setting["high"]
             beyond = [f"{high + 1:.0f}", f"{low - 1:.0f}", "1e30", "-1e30", "-99999999999999999999999", "-2"]
             if setting["type"] == "integer":
-                beyond += ["1.5", "1e1", "5.", "5.0", "9223372036854775807", "9223372036854775808", "-9223372036854775809"]
+                beyond += ["1.5", "1e1", "5.", "5.0", "9223372036854775807", "9223372036854775808",
+                           "-9223372036854775809"]
             else:
                 beyond += [f"{high * 1.001:.12g}", "-1e-300"]
             command = self.verb_of(name)
@@ -159,9 +169,11 @@ class BadUsage(Cli):
         for setting in self.settings():
             name = setting["name"]
             if setting["type"] == "choice":
-                for value in ("", "bogus", setting["choices"] + "|", setting["choices"].split("|")[0].upper(), "|", "0"):
+                for value in ("", "bogus", setting["choices"] + "|", setting["choices"].split("|")[0].upper(), "|",
+                              "0"):
                     with self.subTest(name=name, value=value):
-                        self.refused(*self.verb_of(name), f"--{name}={value}", mentions=[name, *setting["choices"].split("|")])
+                        self.refused(*self.verb_of(name), f"--{name}={value}",
+                                     mentions=[name, *setting["choices"].split("|")])
                 for value in setting["choices"].split("|"):
                     self.good(*self.verb_of(name), f"--{name}", value)
             elif setting["type"] == "flag":
@@ -191,10 +203,13 @@ class TooLarge(Cli):
         self.refused(*words, codes=(1, 2), memory=2 * GIB, timeout=30)
 
     def test_models(self):
-        self.too_large("train", "parity", *TINY, "--width", "4096", "--blocks", "1024", "--mlp-width", "16384", "--heads", "64")
-        self.too_large("train", "parity", *TINY, "--width", "4096", "--mlp-width", "16384", "--heads", "64", "--blocks", "64")
+        self.too_large("train", "parity", *TINY, "--width", "4096", "--blocks", "1024", "--mlp-width", "16384",
+                       "--heads", "64")
+        self.too_large("train", "parity", *TINY, "--width", "4096", "--mlp-width", "16384", "--heads", "64",
+                       "--blocks", "64")
         self.too_large("train", "parity", *TINY, "--length", "65536", "--batch", "65536", "--width", "4096")
-        self.too_large("train", "parity", *TINY, "--length", "65536", "--heads", "64", "--blocks", "1024", "--width", "64")
+        self.too_large("train", "parity", *TINY, "--length", "65536", "--heads", "64", "--blocks", "1024", "--width",
+                       "64")
 
     def test_data(self):
         self.too_large("train", "parity", "--train-count", "10000000", "--length", "65536")
@@ -206,7 +221,8 @@ class TooLarge(Cli):
     def test_fleets(self):
         seeds = ",".join(map(str, range(5000)))
         self.too_large("train", "parity", *TINY, "--seed", seeds)
-        self.too_large("train", "parity", *TINY, "--length", "4096", "--train-count", "1000000", "--seed", seeds[:2000].rsplit(",", 1)[0])
+        self.too_large("train", "parity", *TINY, "--length", "4096", "--train-count", "1000000", "--seed",
+                       seeds[:2000].rsplit(",", 1)[0])
 
     def test_endless_input(self):
         self.refused("solve", "parity", "/dev/zero", codes=(1, 2), memory=GIB // 2, timeout=30)

@@ -248,14 +248,16 @@ class Solve(Case):
 
     def test_malformed_files(self):
         self.bad_file("")
-        for header in ("\n", "tokens label\n", "0 1\t1\n", "tokens\tlabel\textra\n", "Tokens\tLabel\n", "\ufefftokens\tlabel\n"):
+        for header in ("\n", "tokens label\n", "0 1\t1\n", "tokens\tlabel\textra\n", "Tokens\tLabel\n",
+                       "\ufefftokens\tlabel\n"):
             with self.subTest(header=header):
                 self.bad_file(header + "0 1\t1\n", 1)
         with self.subTest("header only"):
             self.bad_file(HEADER, 1)
-        for row in ("0 1 1", "0 1\t1\t1", "\t1", " \t1", "0 1\t", "0 x\t1", "0 -1\t1", "0 1.0\t1", "0 65536\t1", "0 0x1\t1",
-                    "0 99999999999999999999\t1", "0 1\t-1", "0 1\tx", "0 1\t 1", "0 1\t1 ", "0 1\t65536", "0,1\t1", "",
-                    "0 1\t99999999999999999999", "0 2\t1", "0 1\0\t1", "\x1b[31m\t1", "\x80\xff\t1", "x" * 100000):
+        for row in ("0 1 1", "0 1\t1\t1", "\t1", " \t1", "0 1\t", "0 x\t1", "0 -1\t1", "0 1.0\t1", "0 65536\t1",
+                    "0 0x1\t1", "0 99999999999999999999\t1", "0 1\t-1", "0 1\tx", "0 1\t 1", "0 1\t1 ", "0 1\t65536",
+                    "0,1\t1", "", "0 1\t99999999999999999999", "0 2\t1", "0 1\0\t1", "\x1b[31m\t1", "\x80\xff\t1",
+                    "x" * 100000):
             with self.subTest(row=row[:20]):
                 self.bad_file(HEADER + "0 1\t1\n" + row + "\n0 1\t1\n", 3)
                 self.bad_file(HEADER + "0 1\t1\n" + row + ("\n" if row == "" else ""), 3)
@@ -268,10 +270,11 @@ class Solve(Case):
                 self.bad_file("\n".join(lines) + "\n", 3, task)
 
     def test_sequence_that_is_not_of_the_task(self):
-        for task, row in [("missing-duplicate", "0 1 0 1"), ("missing-duplicate", "2 1 2 1"), ("stack-manipulation", "2 0 1"),
-                          ("modular-arithmetic", "1 2"), ("modular-arithmetic", "1 5"), ("solve-equation", "1 10 1"),
-                          ("modular-arithmetic-brackets", "8 1"), ("modular-arithmetic-brackets", "10"),
-                          ("listops", "14"), ("listops", "10 1 2"), ("listops", "10 " * 300 + "1"), ("listops", "15"),
+        for task, row in [("missing-duplicate", "0 1 0 1"), ("missing-duplicate", "2 1 2 1"),
+                          ("stack-manipulation", "2 0 1"), ("modular-arithmetic", "1 2"), ("modular-arithmetic", "1 5"),
+                          ("solve-equation", "1 10 1"), ("modular-arithmetic-brackets", "8 1"),
+                          ("modular-arithmetic-brackets", "10"), ("listops", "14"), ("listops", "10 1 2"),
+                          ("listops", "10 " * 300 + "1"), ("listops", "15"),
                           ("modular-arithmetic-brackets", "8 " * 60000 + "1"), ("solve-equation", "7 " * 60000 + "9")]:
             with self.subTest(task=task, row=row[:20]):
                 self.bad_file(f"{HEADER}{row}\t0\n", 2, task)

@@ -208,9 +208,10 @@ class BrokenFiles(Parity):
 
     def test_wrong_shape(self):
         for name, shape in [("logits", [4, 3]), ("logits", [12]), ("logits", [3, 4, 1]), ("logits", []),
-                            ("logits", [-3, -4]), ("logits", [2**62, 4]), ("logits", [2**63, 1]), ("logits", [3.0, 4.0]),
-                            ("logits", "12"), ("logits", None), ("logits", [1] * 4000 + [12]), ("labels", [3, 1]),
-                            ("param.embedding.weight", [8, 9]), ("grad_norm", [1, 1]), ("tokens", [12, 3])]:
+                            ("logits", [-3, -4]), ("logits", [2**62, 4]), ("logits", [2**63, 1]),
+                            ("logits", [3.0, 4.0]), ("logits", "12"), ("logits", None), ("logits", [1] * 4000 + [12]),
+                            ("labels", [3, 1]), ("param.embedding.weight", [8, 9]), ("grad_norm", [1, 1]),
+                            ("tokens", [12, 3])]:
             with self.subTest(name=name, shape=str(shape)[:40]):
                 self.header, self.data = unpack(self.source)
                 self.header[name]["shape"] = shape

@@ -82,10 +82,11 @@ class Output(Train):
         self.assertEqual((row["converged_epoch"], row["epochs"]), (reached[0], 60))
 
     def test_odd_shapes(self):
-        for words in (["--length", "1"], ["--length", "1", "--attention", "topk:1"], ["--length", "13", "--attention", "block:5"],
-                      ["--width", "1"], ["--mlp-width", "1"], ["--heads", "3"], ["--train-count", "1"], ["--batch", "1"],
-                      ["--batch", "65536"], ["--heldout-count", "1"], ["--norm", "post"], ["--activation", "mish"],
-                      ["--optimizer", "adam"], ["--optimizer", "adamw", "--weight-decay", "0.1"], ["--momentum", "0.9"],
+        for words in (["--length", "1"], ["--length", "1", "--attention", "topk:1"],
+                      ["--length", "13", "--attention", "block:5"], ["--width", "1"], ["--mlp-width", "1"],
+                      ["--heads", "3"], ["--train-count", "1"], ["--batch", "1"], ["--batch", "65536"],
+                      ["--heldout-count", "1"], ["--norm", "post"], ["--activation", "mish"], ["--optimizer", "adam"],
+                      ["--optimizer", "adamw", "--weight-decay", "0.1"], ["--momentum", "0.9"],
                       ["--schedule", "cosine", "--warmup", "1"], ["--dropout", "0.99"], ["--inverse-temperature", "0"],
                       ["--lr", "0"], ["--gamma", "0"], ["--attention", "topk:3/softmax"], ["--pad", "none"],
                       ["--attention", "random:1"], ["--attention", "banded:1+global:40"], ["--lr=0.2", "--quiet=yes"]):
@@ -98,7 +99,8 @@ class SameBits(Train):
         for mechanism in MECHANISMS:
             for base in (TINY, ODD):
                 with self.subTest(mechanism=mechanism, base=base):
-                    rows = [self.runs("--attention", mechanism, "--threads", threads, base=base) for threads in (1, 2, 3)]
+                    rows = [self.runs("--attention", mechanism, "--threads", threads, base=base)
+                            for threads in (1, 2, 3)]
                     self.assertEqual(rows[0], rows[1])
                     self.assertEqual(rows[0], rows[2])
 
@@ -168,7 +170,8 @@ class Tsv(Train):
     def test_same_as_the_built_in_task(self):
         """A run on the rows of a built-in task, with its vocabulary and classes, is the run on the task."""
         settings = ["--seed", "9", "--attention", "topk:3"]
-        built_in = self.runs(*settings, "--length", "6", "--train-count", "40", "--heldout-count", "10", "--pad", "none",
+        built_in = self.runs(*settings, "--length", "6", "--train-count", "40", "--heldout-count", "10", "--pad",
+                             "none",
                              "--epochs", "2", base=self.base, task="cycle-navigation")[0]
         self.good("data", "cycle-navigation", "--length", 6, "--count", 40, "--seed", 9, "--out", self.train)
         self.good("data", "cycle-navigation", "--length", 6, "--count", 10, "--out", self.heldout)
@@ -187,9 +190,10 @@ class Tsv(Train):
 
     def test_bad_names_and_files(self):
         empty, bad = self.write("empty.tsv", ""), self.write("bad.tsv", "tokens\tlabel\n0 1\t1\n0 x\t1\n")
-        for task, mention in [("tsv:", "tsv:"), ("tsv:,", "tsv:"), (f"tsv:{self.train},", "tsv:"), (f"tsv:,{self.train}", "tsv:"),
-                              (f"tsv:{empty}", empty), (f"tsv:{bad}", f"{bad}:3:"), (f"tsv:{self.train},{bad}", f"{bad}:3:"),
-                              (f"tsv:{self.folder}", self.folder), ("tsv:absent.tsv", "absent.tsv"), ("tsv:" + "n" * 5000, "")]:
+        for task, mention in [("tsv:", "tsv:"), ("tsv:,", "tsv:"), (f"tsv:{self.train},", "tsv:"),
+                              (f"tsv:,{self.train}", "tsv:"), (f"tsv:{empty}", empty), (f"tsv:{bad}", f"{bad}:3:"),
+                              (f"tsv:{self.train},{bad}", f"{bad}:3:"), (f"tsv:{self.folder}", self.folder),
+                              ("tsv:absent.tsv", "absent.tsv"), ("tsv:" + "n" * 5000, "")]:
             with self.subTest(task[:60]):
                 self.refused("train", task, *self.base, mentions=[mention])
 
@@ -220,10 +224,12 @@ class Events(Train):
                     self.assertRegex(text, rf'step {row["diverged_step"]}\b')
                 self.assertNotRegex(text.lower(), r"\bnan\b|\binf\b")
 
-    def test_divergence_keeps_the_table_in_its_columns(self):
-        text = self.good("train", "even-pairs", *DIVERGING).out
-        table = text.split("\n\n")[1].splitlines()
-        self.assertEqual({len(line) for line in table}, {len(table[0])}, text)
+    def test_table_keeps_its_columns(self):
+        for words in ([*TINY], DIVERGING, [*TINY, "--attention", "banded:5+global:1,topk:3", "--seed", "1,4294967295"]):
+            with self.subTest(words):
+                text = self.good("train", "even-pairs", *words).out
+                table = text.split("\n\n")[1].splitlines()
+                self.assertEqual({len(line) for line in table}, {len(table[0])}, text)
 
     def test_interrupt_ends_promptly(self):
         words = [PROGRAM, "train", "even-pairs", *TINY, "--epochs", "1000000", "--threads", "1"]
@@ -234,6 +240,17 @@ class Events(Train):
             process.communicate(timeout=20)
             self.assertLess(time.monotonic() - started, 10)
             self.assertNotEqual(process.returncode, 0)
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "this system has no /dev/full")
+    def test_full_disk_stops_a_long_run(self):
+        words = [PROGRAM, "train", "even-pairs", *TINY, "--epochs", "1000000", "--threads", "1"]
+        with open("/dev/full", "wb") as full, subprocess.Popen(words, stdout=full, stderr=subprocess.PIPE) as process:
+            try:
+                process.communicate(timeout=5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                self.fail("it goes on training though its curve cannot be written: " + " ".join(words))
+            self.assertEqual(process.returncode, 1)
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "this system has no /dev/full")
     def test_full_disk(self):

@@ -22,10 +22,14 @@ static const char *selector_name(const void *context, size_t i) {
 
 static sf_status unknown_selector(const char *name) {
     char quoted[SF_QUOTE_SIZE];
+    sf_text_quote(quoted, name);
     const char *nearest = sf_text_nearest(name, selector_name, NULL);
-    return sf_fail(SF_BAD_INPUT, "unknown attention '%s'; %s%s%s'semfocus list attention' names them all",
-                   sf_text_quote(quoted, name), nearest != NULL ? "did you mean '" : "", nearest != NULL ? nearest : "",
-                   nearest != NULL ? "'? " : "");
+    for (size_t i = 0; nearest != NULL && i < SELECTORS; i++)
+        if (nearest == selectors[i]->name)
+            return sf_fail(SF_BAD_INPUT,
+                           "unknown attention '%s'; did you mean '%s%s'? 'semfocus list attention' names them all",
+                           quoted, nearest, selectors[i]->takes_k ? ":5" : "");
+    return sf_fail(SF_BAD_INPUT, "unknown attention '%s'; 'semfocus list attention' names them all", quoted);
 }
 
 static sf_status parse_count(size_t *out, const char *what, const char *digits, const char *whole, int64_t largest) {

@@ -3,21 +3,40 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The size of a block is kept in the cache line before it, so that bytes in use can be counted on release. */
+/* What a block needs to be released and counted, in the cache line before it. */
+typedef struct header {
+    void *start; /* as calloc gave it */
+    size_t bytes;
+} header;
 enum { HEADER = SF_ALIGNMENT };
+_Static_assert(sizeof(header) <= HEADER, "the header fits its cache line");
 
 static atomic_size_t allocation_count;
 static atomic_size_t bytes_in_use;
 
+/* The machine's memory, or what its container may use of it. */
 static size_t machine_memory(void) {
-    const long pages = sysconf(_SC_PHYS_PAGES);
-    const long page = sysconf(_SC_PAGESIZE);
-    if (pages <= 0 || page <= 0) return SIZE_MAX;
-    return (size_t)pages * (size_t)page;
+    static atomic_size_t known;
+    size_t bytes = atomic_load(&known);
+    if (bytes != 0) return bytes;
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : SIZE_MAX;
+    FILE *limit = fopen("/sys/fs/cgroup/memory.max", "r");
+    if (limit != NULL) {
+        char text[32];
+        if (fgets(text, sizeof text, limit) != NULL) { /* a number, or "max" */
+            const unsigned long long most = strtoull(text, NULL, 10);
+            if (most > 0 && most < bytes) bytes = (size_t)most;
+        }
+        fclose(limit);
+    }
+    atomic_store(&known, bytes);
+    return bytes;
 }
 
 static size_t round_up(size_t bytes) {
@@ -25,36 +44,37 @@ static size_t round_up(size_t bytes) {
 }
 
 static sf_status too_much(size_t count, size_t size) {
-    const double gib = (double)count * (double)size / (1024.0 * 1024.0 * 1024.0);
+    const double gib = 1024.0 * 1024.0 * 1024.0;
     return sf_fail(SF_NO_MEMORY,
-                   "needs %.1f GiB more memory than this machine can give; use a smaller model, batch or length", gib);
+                   "%.3g GiB are needed on top of %.3g GiB in use, but this machine has %.3g GiB; "
+                   "use a smaller model, batch, length or count",
+                   (double)count * (double)size / gib, (double)atomic_load(&bytes_in_use) / gib,
+                   (double)machine_memory() / gib);
 }
 
 sf_status sf_allocate(void **out, size_t count, size_t size) {
     *out = NULL;
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 2) return too_much(count, size);
-    bytes = round_up(bytes) + HEADER;
+    bytes = round_up(bytes) + HEADER + SF_ALIGNMENT;
     /* Linux promises more memory than there is and kills the process later: refuse here instead. */
     if (bytes > machine_memory() || atomic_load(&bytes_in_use) > machine_memory() - bytes) return too_much(count, size);
-    unsigned char *block = aligned_alloc(SF_ALIGNMENT, bytes);
-    if (block == NULL) return too_much(count, size);
-    memset(block, 0, bytes);
-    memcpy(block, &bytes, sizeof bytes);
+    void *start = calloc(1, bytes); /* large blocks are zero without being touched */
+    if (start == NULL) return too_much(count, size);
+    unsigned char *block = (unsigned char *)round_up((uintptr_t)start) + HEADER;
+    memcpy(block - HEADER, &(header){start, bytes}, sizeof(header));
     atomic_fetch_add(&allocation_count, 1);
     atomic_fetch_add(&bytes_in_use, bytes);
-    *out = block + HEADER;
-    /* cppcheck-suppress memleak ; *out points into the block */
+    *out = block;
     return SF_OK;
 }
 
 void sf_release(void *block) {
     if (block == NULL) return;
-    unsigned char *start = (unsigned char *)block - HEADER;
-    size_t bytes;
-    memcpy(&bytes, start, sizeof bytes);
-    atomic_fetch_sub(&bytes_in_use, bytes);
-    free(start);
+    header about;
+    memcpy(&about, (unsigned char *)block - HEADER, sizeof about);
+    atomic_fetch_sub(&bytes_in_use, about.bytes);
+    free(about.start);
 }
 
 size_t sf_allocation_count(void) {

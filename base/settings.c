@@ -154,8 +154,8 @@ static sf_status parse(sf_config *config, const sf_setting *setting, const char 
     }
     case SF_CHOICE:
         if (choice_index(integer, setting->choices, value)) return SF_OK;
-        return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be one of %s", setting->name, sf_text_quote(quoted, value),
-                       setting->choices);
+        return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be %s%s", setting->name, sf_text_quote(quoted, value),
+                       strchr(setting->choices, '|') != NULL ? "one of " : "", setting->choices);
     case SF_FLAG:
         if (choice_index(integer, "no|yes", value)) return SF_OK;
         return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be yes or no", setting->name, sf_text_quote(quoted, value));

@@ -46,7 +46,7 @@ static size_t edit_distance(const char *a, const char *b) {
         size_t diagonal = row[0];
         row[0] = i + 1;
         for (size_t j = 0; j < n; j++) {
-            const size_t substituted = diagonal + (a[i] != b[j]);
+            const size_t substituted = diagonal + (tolower((unsigned char)a[i]) != tolower((unsigned char)b[j]));
             diagonal = row[j + 1];
             row[j + 1] = smaller(substituted, smaller(row[j], row[j + 1]) + 1);
         }

@@ -34,6 +34,8 @@ extern const cli_verb verb_list, verb_data, verb_solve, verb_train, verb_parity;
 int fail(sf_status status);
 int fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* A JSON string of any bytes: what is not UTF-8 loses its non-ASCII characters. */
+json_t *json_text(const char *text);
 /* Prints one JSON document and a newline; releases it. */
 int print_json(json_t *document);
 /* Every byte reached standard output, or a sentence and EXIT_FAILED. */

@@ -102,10 +102,15 @@ static const listing listings[] = {
 };
 enum { LISTINGS = sizeof listings / sizeof *listings };
 
-static int print_listing(const listing *shown) {
+static void print_listing(const listing *shown) {
     json_t *rows = shown->collect();
     for (size_t i = 0; i < json_array_size(rows); i++) shown->print(json_array_get(rows, i));
     json_decref(rows);
+}
+
+static int print_one(const listing *shown, bool json) {
+    if (json) return print_json(shown->collect());
+    print_listing(shown);
     return finish_output();
 }
 
@@ -113,7 +118,7 @@ static int run(const cli_request *request) {
     if (request->word_count == 1) {
         for (size_t i = 0; i < LISTINGS; i++)
             if (strcmp(listings[i].name, request->words[0]) == 0)
-                return request->config.json ? print_json(listings[i].collect()) : print_listing(&listings[i]);
+                return print_one(&listings[i], request->config.json != 0);
         return fail_usage("there is no list '%.40s'; choose tasks, attention, settings or backends", request->words[0]);
     }
     if (request->config.json) {
@@ -132,7 +137,7 @@ const cli_verb verb_list = {
     .name = "list",
     .usage = "[tasks|attention|settings|backends]",
     .summary = "tasks, attention mechanisms, settings and backends",
-    .groups = SF_GROUP_OUTPUT,
+    .groups = SF_GROUP_MACHINE | SF_GROUP_OUTPUT,
     .most_words = 1,
     .run = run,
 };

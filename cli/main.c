@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,18 +10,25 @@
 static const cli_verb *const verbs[] = {&verb_train, &verb_data, &verb_solve, &verb_parity, &verb_list};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
+/* One line on standard error, whatever bytes the user typed. */
+static void print_sentence(const char *text) {
+    fputs("semfocus: ", stderr);
+    for (; *text != '\0'; text++) fputc(iscntrl((unsigned char)*text) ? '?' : *text, stderr);
+    fputc('\n', stderr);
+}
+
 int fail(sf_status status) {
-    fprintf(stderr, "semfocus: %s\n", sf_message());
+    print_sentence(sf_message());
     return status == SF_BAD_INPUT || status == SF_UNSUPPORTED ? EXIT_USAGE : EXIT_FAILED;
 }
 
 int fail_usage(const char *format, ...) {
-    fputs("semfocus: ", stderr);
+    char text[1024];
     va_list arguments;
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    print_sentence(text);
     return EXIT_USAGE;
 }
 
@@ -28,6 +36,17 @@ int finish_output(void) {
     if (fflush(stdout) == 0 && ferror(stdout) == 0) return EXIT_DONE;
     fprintf(stderr, "semfocus: cannot write standard output: %s\n", strerror(errno));
     return EXIT_FAILED;
+}
+
+json_t *json_text(const char *text) {
+    json_t *exact = json_string(text);
+    if (exact != NULL) return exact;
+    char printable[1024]; /* not UTF-8: keep what is ASCII */
+    size_t i = 0;
+    for (; text[i] != '\0' && i < sizeof printable - 1; i++)
+        printable[i] = (char)((unsigned char)text[i] < 128 ? text[i] : '?');
+    printable[i] = '\0';
+    return json_string(printable);
 }
 
 int print_json(json_t *document) {
@@ -83,14 +102,21 @@ static int print_verb_help(const cli_verb *verb) {
     return finish_output();
 }
 
+static int set_one(sf_config *config, const char *name, const char *value) {
+    const sf_status status = sf_config_set(config, name, value);
+    return status == SF_OK ? EXIT_DONE : fail(status);
+}
+
 /* Checks each element of a comma-separated list as a value of the setting; the config keeps the last one. */
-static sf_status set_list(sf_config *config, const char *name, const char *list) {
+static int set_list(sf_config *config, const char *name, const char *list) {
     for (const char *at = list;;) {
         char element[SF_TEXT_SIZE];
         const size_t width = strcspn(at, ",");
-        snprintf(element, sizeof element, "%.*s", (int)(width < sizeof element ? width : sizeof element - 1), at);
-        const sf_status status = sf_config_set(config, name, element);
-        if (status != SF_OK || at[width] == '\0') return status;
+        if (width >= sizeof element)
+            return fail_usage("%s has the element '%.30s...' but must have shorter ones", name, at);
+        snprintf(element, sizeof element, "%.*s", (int)width, at);
+        const int taken = set_one(config, name, element);
+        if (taken != EXIT_DONE || at[width] == '\0') return taken;
         at += width + 1;
     }
 }
@@ -99,10 +125,9 @@ static int take_option(cli_request *request, const cli_verb *verb, const char *n
     const char **list = NULL;
     if (verb->takes_lists && strcmp(name, "seed") == 0) list = &request->seeds;
     if (verb->takes_lists && strcmp(name, "attention") == 0) list = &request->attentions;
-    if (list != NULL) *list = value;
-    const sf_status status =
-        list != NULL ? set_list(&request->config, name, value) : sf_config_set(&request->config, name, value);
-    return status == SF_OK ? EXIT_DONE : fail(status);
+    if (list == NULL) return set_one(&request->config, name, value);
+    *list = value;
+    return set_list(&request->config, name, value);
 }
 
 /* Splits the words behind the verb into options and the rest; --help anywhere wins. */
@@ -144,12 +169,18 @@ static const cli_verb *find_verb(const char *name) {
     return NULL;
 }
 
+static bool is_help(const char *word) {
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 int main(int count, char **words) {
     if (count < 2) {
         print_overview(stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(words[1], "--help") == 0 || strcmp(words[1], "help") == 0) {
+    const bool asks_help = is_help(words[1]) || strcmp(words[1], "help") == 0;
+    if (asks_help && count > 2 && find_verb(words[2]) != NULL) return print_verb_help(find_verb(words[2]));
+    if (asks_help) {
         print_overview(stdout);
         return finish_output();
     }
@@ -160,7 +191,7 @@ int main(int count, char **words) {
     const cli_verb *verb = find_verb(words[1]);
     if (verb == NULL) return fail_usage("unknown verb '%.40s'; 'semfocus --help' names them all", words[1]);
     for (int i = 2; i < count; i++)
-        if (strcmp(words[i], "--help") == 0) return print_verb_help(verb);
+        if (is_help(words[i])) return print_verb_help(verb);
     cli_request request = {0};
     const int read = read_request(&request, verb, count - 2, words + 2);
     return read == EXIT_DONE ? verb->run(&request) : read;

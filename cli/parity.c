@@ -2,12 +2,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
 
 static json_t *path_as_json(const sf_parity_path *path) {
     return json_pack("{s:o, s:s, s:f, s:b}", "worst", isfinite(path->worst) ? json_real(path->worst) : json_null(),
@@ -29,13 +23,12 @@ static int run(const cli_request *request) {
         const bool passes = parity.reference.passes && parity.f32.passes;
         failed += !passes;
         if (request->config.json)
-            json_array_append_new(files, json_pack("{s:s, s:b, s:o, s:o}", "file", request->words[i], "passes", passes,
-                                                   "reference", path_as_json(&parity.reference), "f32",
-                                                   path_as_json(&parity.f32)));
+            json_array_append_new(files, json_pack("{s:o, s:b, s:o, s:o}", "file", json_text(request->words[i]),
+                                                   "passes", passes, "reference", path_as_json(&parity.reference),
+                                                   "f32", path_as_json(&parity.f32)));
         else if (!request->config.quiet || !passes)
-            printf("%-4s %-32s reference %.1e (%s)   f32 %.1e (%s)\n", passes ? "pass" : "FAIL",
-                   base_name(request->words[i]), parity.reference.worst, parity.reference.worst_name, parity.f32.worst,
-                   parity.f32.worst_name);
+            printf("%-4s %-42s reference %.1e (%s)   f32 %.1e (%s)\n", passes ? "pass" : "FAIL", request->words[i],
+                   parity.reference.worst, parity.reference.worst_name, parity.f32.worst, parity.f32.worst_name);
     }
     if (failed > 0 && code == EXIT_DONE) code = EXIT_FAILED;
     if (request->config.json) {
@@ -56,7 +49,7 @@ const cli_verb verb_parity = {
                "error: |a-b|/|b| for logits, losses and the gradient norm;\n"
                "       |a-b|/max(|b|, 1e-3 of the gradient norm) for each gradient\n"
                "example: semfocus parity tests/golden/*.safetensors\n",
-    .groups = SF_GROUP_OUTPUT,
+    .groups = SF_GROUP_MACHINE | SF_GROUP_OUTPUT,
     .fewest_words = 1,
     .most_words = (size_t)-1,
     .run = run,

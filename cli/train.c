@@ -35,36 +35,58 @@ static sf_status fill_configs(sf_config *configs, const cli_request *request) {
     return SF_OK;
 }
 
+enum { BAR = 24, NAME_SIZE = SF_SPELLING_SIZE + 24 };
+
+static void run_name(char out[NAME_SIZE], const sf_fleet *fleet, size_t s) {
+    snprintf(out, NAME_SIZE, "%s %lld", sf_fleet_report(fleet, s).attention,
+             (long long)sf_fleet_config(fleet, s)->seed);
+}
+
+/* Width of the table's first column: a bar for one run, names for several. */
+static int left_width(const sf_fleet *fleet) {
+    int width = BAR;
+    for (size_t s = 0; s < sf_fleet_count(fleet); s++) {
+        char name[NAME_SIZE];
+        run_name(name, fleet, s);
+        if ((int)strlen(name) > width) width = (int)strlen(name);
+    }
+    return width;
+}
+
+static const char *plural(long long count) {
+    return count == 1 ? "" : "s";
+}
+
 static void print_heading(const sf_fleet *fleet, const char *task) {
     const sf_report first = sf_fleet_report(fleet, 0);
     const sf_config *config = sf_fleet_config(fleet, 0);
-    printf("%s: %zu training and %zu held-out sequences, %lld blocks of width %lld, %zu parameters\n", task,
-           first.train_count, first.heldout_count, (long long)config->blocks, (long long)config->width,
-           first.parameters);
+    printf("%s: %zu training and %zu held-out sequences, %lld block%s of width %lld, %zu parameters\n", task,
+           first.train_count, first.heldout_count, (long long)config->blocks, plural(config->blocks),
+           (long long)config->width, first.parameters);
     for (size_t s = 0; s < sf_fleet_count(fleet); s++) {
         const sf_report report = sf_fleet_report(fleet, s);
-        printf("%s, seed %lld, %zu positions\n", report.attention, (long long)sf_fleet_config(fleet, s)->seed,
-               report.positions);
+        printf("%s, seed %lld, %zu position%s\n", report.attention, (long long)sf_fleet_config(fleet, s)->seed,
+               report.positions, plural((long long)report.positions));
     }
-    printf("\n%-24s %6s  %10s %9s  %13s %12s\n", sf_fleet_count(fleet) > 1 ? "run" : "", "epoch", "train loss",
-           "train acc", "held-out loss", "held-out acc");
+    printf("\n%-*s %6s  %10s %9s  %13s %12s\n", left_width(fleet),
+           sf_fleet_count(fleet) > 1 ? "run" : "training accuracy", "epoch", "train loss", "train acc", "held-out loss",
+           "held-out acc");
+    fflush(stdout);
 }
 
 static void print_row(const sf_fleet *fleet, size_t s, const sf_epoch *row) {
-    enum { BAR = 24 };
-    char left[SF_SPELLING_SIZE + 24];
-    const sf_report report = sf_fleet_report(fleet, s);
+    char left[NAME_SIZE];
     if (sf_fleet_count(fleet) > 1) {
-        snprintf(left, sizeof left, "%s %lld", report.attention, (long long)sf_fleet_config(fleet, s)->seed);
-    } else { /* a bar from 0 to 100 % training accuracy */
+        run_name(left, fleet, s);
+    } else { /* a bar from 0 to 100 % */
         const int filled = (int)(row->train_accuracy / 100.0 * BAR + 0.5);
         snprintf(left, sizeof left, "%.*s%.*s", filled, "########################", BAR - filled,
                  "........................");
     }
-    const char *form = row->train_loss < 1e5 && row->heldout_loss < 1e5
-                           ? "%-24s %6zu  %10.4f %8.2f%%  %13.4f %11.2f%%\n"
-                           : "%-24s %6zu  %10.3e %8.2f%%  %13.3e %11.2f%%\n";
-    printf(form, left, row->epoch, row->train_loss, row->train_accuracy, row->heldout_loss, row->heldout_accuracy);
+    const bool moderate = row->train_loss < 1e5 && row->heldout_loss < 1e5;
+    printf(moderate ? "%-*s %6zu  %10.4f %8.2f%%  %13.4f %11.2f%%\n" : "%-*s %6zu  %10.3e %8.2f%%  %13.3e %11.2f%%\n",
+           left_width(fleet), left, row->epoch, row->train_loss, row->train_accuracy, row->heldout_loss,
+           row->heldout_accuracy);
 }
 
 static void print_ending(const sf_fleet *fleet, size_t s) {
@@ -78,19 +100,20 @@ static void print_ending(const sf_fleet *fleet, size_t s) {
     if (report.converged_epoch > 0)
         printf("95 %% training accuracy in epoch %zu; ", report.converged_epoch);
     else if (report.last.epoch > 0)
-        printf("95 %% training accuracy not reached in %zu epochs; ", report.last.epoch);
+        printf("95 %% training accuracy not reached in %zu epoch%s; ", report.last.epoch,
+               plural((long long)report.last.epoch));
     if (report.last.epoch > 0)
         printf("at the end %.2f %% training, %.2f %% held out; ", report.last.train_accuracy,
                report.last.heldout_accuracy);
-    printf("weights %016" PRIx64 "\n", report.weights_hash);
+    printf("weights %016" PRIx64 "\n", sf_fleet_weights_hash(fleet, s));
 }
 
 static json_t *run_as_json(const sf_fleet *fleet, const char *task, size_t s, json_t *curve) {
     const sf_report report = sf_fleet_report(fleet, s);
     const bool has_rows = report.last.epoch > 0;
     char hash[17];
-    snprintf(hash, sizeof hash, "%016" PRIx64, report.weights_hash);
-    json_t *run = json_pack("{s:s, s:s, s:I, s:s, s:I}", "task", task, "attention", report.attention, "seed",
+    snprintf(hash, sizeof hash, "%016" PRIx64, sf_fleet_weights_hash(fleet, s));
+    json_t *run = json_pack("{s:o, s:s, s:I, s:s, s:I}", "task", json_text(task), "attention", report.attention, "seed",
                             (json_int_t)sf_fleet_config(fleet, s)->seed, "status", status_names[report.status],
                             "epochs", (json_int_t)report.last.epoch);
     json_object_set_new(run, "converged_epoch",
@@ -107,10 +130,10 @@ static json_t *run_as_json(const sf_fleet *fleet, const char *task, size_t s, js
 }
 
 /* Advances to the end; rows are printed as they come, or collected for JSON. */
-static sf_status train(sf_fleet *fleet, const sf_config *config, json_t *curves) {
+static int train(sf_fleet *fleet, const sf_config *config, json_t *curves) {
     while (!sf_fleet_finished(fleet)) {
         const sf_status status = sf_fleet_advance(fleet);
-        if (status != SF_OK) return status;
+        if (status != SF_OK) return fail(status);
         for (size_t s = 0; s < sf_fleet_count(fleet); s++) {
             json_t *curve = json_array_get(curves, s);
             const sf_epoch row = sf_fleet_report(fleet, s).last;
@@ -120,9 +143,10 @@ static sf_status train(sf_fleet *fleet, const sf_config *config, json_t *curves)
                                                    row.heldout_loss, "va-ac", row.heldout_accuracy));
             if (!config->json && !config->quiet) print_row(fleet, s, &row);
         }
-        fflush(stdout);
+        const int printed = finish_output(); /* nobody listens: there is no point in going on */
+        if (printed != EXIT_DONE) return printed;
     }
-    return SF_OK;
+    return EXIT_DONE;
 }
 
 static int run(const cli_request *request) {
@@ -143,8 +167,7 @@ static int run(const cli_request *request) {
     json_t *curves = json_array();
     for (size_t s = 0; s < count; s++) json_array_append_new(curves, json_array());
     if (!config->json && !config->quiet) print_heading(fleet, task);
-    status = train(fleet, config, curves);
-    int code = status == SF_OK ? EXIT_DONE : fail(status);
+    int code = train(fleet, config, curves);
     if (code == EXIT_DONE && config->json) {
         json_t *runs = json_array();
         for (size_t s = 0; s < count; s++)

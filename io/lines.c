@@ -8,12 +8,22 @@
 
 enum { FIRST_ROOM = 1 << 16 };
 
-/* Reads to the end into a block that always has a zero byte to spare. */
+static sf_status refuse_nul(const sf_lines *lines, size_t from, size_t to) {
+    const char *nul = memchr(lines->text + from, '\0', to - from);
+    if (nul == NULL) return SF_OK;
+    size_t number = 1;
+    for (const char *at = lines->text; at < nul; at++) number += *at == '\n';
+    return sf_fail(SF_BAD_INPUT, "%s:%zu: holds a NUL byte, which no text has; give a text file", lines->name, number);
+}
+
+/* Reads to the end into a block that always has a zero byte to spare; refuses binary input as soon as it shows. */
 static sf_status read_all(sf_lines *lines, FILE *file) {
     size_t room = FIRST_ROOM, size = 0;
     SF_TRY(SF_NEW(&lines->text, room));
     for (;;) {
+        const size_t before = size;
         size += fread(lines->text + size, 1, room - 1 - size, file);
+        SF_TRY(refuse_nul(lines, before, size));
         if (size < room - 1) break;
         char *larger;
         SF_TRY(SF_NEW(&larger, 2 * room));
@@ -28,22 +38,13 @@ static sf_status read_all(sf_lines *lines, FILE *file) {
     return SF_OK;
 }
 
-static sf_status refuse_nul(const sf_lines *lines) {
-    const char *nul = memchr(lines->text, '\0', (size_t)(lines->end - lines->text));
-    if (nul == NULL) return SF_OK;
-    size_t number = 1;
-    for (const char *at = lines->text; at < nul; at++) number += *at == '\n';
-    return sf_fail(SF_BAD_INPUT, "%s:%zu: holds a NUL byte, which no text has; give a text file", lines->name, number);
-}
-
 sf_status sf_lines_read(sf_lines *lines, const char *path) {
     const bool from_stdin = strcmp(path, "-") == 0;
     *lines = (sf_lines){.name = from_stdin ? "standard input" : path};
     FILE *file = from_stdin ? stdin : fopen(path, "rb");
     if (file == NULL) return sf_fail(SF_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(errno));
-    sf_status status = read_all(lines, file);
+    const sf_status status = read_all(lines, file);
     if (!from_stdin) fclose(file);
-    if (status == SF_OK) status = refuse_nul(lines);
     if (status != SF_OK) sf_lines_release(lines);
     return status;
 }

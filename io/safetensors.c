@@ -39,27 +39,27 @@ static const element_type *find_type(const char *name) {
 static sf_status read_whole(sf_safetensors *file, const char *path) {
     struct stat about;
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) /* before opening: a pipe without a writer would hang */
-        return sf_fail(SF_BAD_INPUT, "'%s' is not a regular file; name a safetensors file", path);
+        return sf_fail(SF_BAD_INPUT, "is not a regular file; name a safetensors file");
     FILE *stream = fopen(path, "rb");
-    if (stream == NULL) return sf_fail(SF_BAD_INPUT, "cannot open '%s': %s", path, strerror(errno));
+    if (stream == NULL) return sf_fail(SF_BAD_INPUT, "cannot be opened: %s", strerror(errno));
     file->size = (size_t)about.st_size;
     sf_status status = SF_NEW(&file->bytes, file->size);
     if (status == SF_OK && fread(file->bytes, 1, file->size, stream) != file->size)
-        status = sf_fail(SF_IO_ERROR, "cannot read '%s': it ended early or the disk failed", path);
+        status = sf_fail(SF_IO_ERROR, "cannot be read: it ended early or the disk failed");
     fclose(stream);
     return status;
 }
 
-static sf_status malformed(const char *path, const char *what) {
-    return sf_fail(SF_BAD_INPUT, "'%s' is not a valid safetensors file: %s; get a whole copy of it", path, what);
+static sf_status malformed(const char *what) {
+    return sf_fail(SF_BAD_INPUT, "is not a valid safetensors file: %s; get a whole copy of it", what);
 }
 
-static sf_status parse_shape(sf_tensor *tensor, const json_t *shape, const char *path, size_t element_size) {
+static sf_status parse_shape(sf_tensor *tensor, const json_t *shape, size_t element_size) {
     char what[160], quoted[SF_QUOTE_SIZE];
     if (!json_is_array(shape) || json_array_size(shape) > SF_TENSOR_RANK) {
         snprintf(what, sizeof what, "tensor '%s' has no shape of at most 8 numbers",
                  sf_text_quote(quoted, tensor->name));
-        return malformed(path, what);
+        return malformed(what);
     }
     tensor->rank = json_array_size(shape);
     tensor->count = 1;
@@ -68,36 +68,35 @@ static sf_status parse_shape(sf_tensor *tensor, const json_t *shape, const char 
         if (!json_is_integer(number) || json_integer_value(number) < 0 ||
             __builtin_mul_overflow(tensor->count, (size_t)json_integer_value(number), &tensor->count)) {
             snprintf(what, sizeof what, "tensor '%s' has an impossible shape", sf_text_quote(quoted, tensor->name));
-            return malformed(path, what);
+            return malformed(what);
         }
         tensor->shape[i] = (size_t)json_integer_value(number);
     }
     if (__builtin_mul_overflow(tensor->count, element_size, &tensor->size)) {
         snprintf(what, sizeof what, "tensor '%s' has an impossible shape", sf_text_quote(quoted, tensor->name));
-        return malformed(path, what);
+        return malformed(what);
     }
     return SF_OK;
 }
 
-static sf_status parse_tensor(sf_tensor *tensor, json_t *entry, const char *path, const unsigned char *data,
-                              size_t data_size) {
+static sf_status parse_tensor(sf_tensor *tensor, json_t *entry, const unsigned char *data, size_t data_size) {
     char what[192], quoted[SF_QUOTE_SIZE];
     sf_text_quote(quoted, tensor->name);
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
     const element_type *type = dtype != NULL ? find_type(dtype) : NULL;
     if (type == NULL) {
         snprintf(what, sizeof what, "tensor '%s' has no known dtype", quoted);
-        return malformed(path, what);
+        return malformed(what);
     }
     tensor->dtype = type->name;
-    SF_TRY(parse_shape(tensor, json_object_get(entry, "shape"), path, type->size));
+    SF_TRY(parse_shape(tensor, json_object_get(entry, "shape"), type->size));
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
     const json_int_t begin = json_integer_value(first), end = json_integer_value(last);
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) ||
         begin < 0 || end < begin || (size_t)end > data_size || (size_t)(end - begin) != tensor->size) {
         snprintf(what, sizeof what, "the data_offsets of tensor '%s' do not fit its shape and the file", quoted);
-        return malformed(path, what);
+        return malformed(what);
     }
     tensor->bytes = data + begin;
     return SF_OK;
@@ -109,14 +108,14 @@ static int by_place(const void *a, const void *b) {
     return (left->size > right->size) - (left->size < right->size);
 }
 
-static sf_status parse(sf_safetensors *file, const char *path) {
-    if (file->size < LENGTH_BYTES) return malformed(path, "it is shorter than its 8-byte length");
+static sf_status parse(sf_safetensors *file) {
+    if (file->size < LENGTH_BYTES) return malformed("it is shorter than its 8-byte length");
     uint64_t length = 0;
     for (size_t i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)file->bytes[i] << 8 * i;
-    if (length > file->size - LENGTH_BYTES) return malformed(path, "its header is longer than the file");
+    if (length > file->size - LENGTH_BYTES) return malformed("its header is longer than the file");
     json_error_t error;
     file->header = json_loadb((const char *)file->bytes + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &error);
-    if (!json_is_object(file->header)) return malformed(path, "its header is not a JSON object");
+    if (!json_is_object(file->header)) return malformed("its header is not a JSON object");
 
     const unsigned char *data = file->bytes + LENGTH_BYTES + length;
     const size_t data_size = file->size - LENGTH_BYTES - (size_t)length;
@@ -127,16 +126,16 @@ static sf_status parse(sf_safetensors *file, const char *path) {
         if (strcmp(name, "__metadata__") == 0) continue;
         sf_tensor *tensor = &file->tensors[file->count++];
         tensor->name = name;
-        SF_TRY(parse_tensor(tensor, entry, path, data, data_size));
+        SF_TRY(parse_tensor(tensor, entry, data, data_size));
     }
-    if (file->count == 0) return malformed(path, "it holds no tensor");
+    if (file->count == 0) return malformed("it holds no tensor");
     qsort(file->tensors, file->count, sizeof *file->tensors, by_place);
     const unsigned char *expected = data;
     for (size_t i = 0; i < file->count; i++) {
-        if (file->tensors[i].bytes != expected) return malformed(path, "its tensors overlap or leave a gap");
+        if (file->tensors[i].bytes != expected) return malformed("its tensors overlap or leave a gap");
         expected += file->tensors[i].size;
     }
-    if (expected != data + data_size) return malformed(path, "its data goes on after the last tensor");
+    if (expected != data + data_size) return malformed("its data goes on after the last tensor");
     return SF_OK;
 }
 
@@ -145,10 +144,10 @@ sf_status sf_safetensors_open(sf_safetensors **out, const char *path) {
     sf_safetensors *file;
     SF_TRY(SF_NEW(&file, 1));
     sf_status status = read_whole(file, path);
-    if (status == SF_OK) status = parse(file, path);
+    if (status == SF_OK) status = parse(file);
     if (status != SF_OK) {
         sf_safetensors_close(file);
-        return status;
+        return sf_fail_in(status, "%s", path);
     }
     *out = file;
     return SF_OK;

@@ -18,7 +18,7 @@ static sf_status read_number(int32_t *out, const char *what, const char *text, i
     int64_t value;
     if (!sf_text_integer(&value, text) || value < 0 || value > largest) {
         char quoted[SF_QUOTE_SIZE];
-        return sf_fail(SF_BAD_INPUT, "%s \"%s\" is out of place; write an integer 0..%d", what,
+        return sf_fail(SF_BAD_INPUT, "%s '%s' is out of place; write an integer 0..%d", what,
                        sf_text_quote(quoted, text), largest);
     }
     *out = (int32_t)value;
@@ -42,7 +42,7 @@ static sf_status append_listops(int32_t *tokens, size_t *count, const char *word
     }
     char quoted[SF_QUOTE_SIZE];
     return sf_fail(SF_BAD_INPUT,
-                   "\"%s\" is not a word of ListOps; use 0..9 [MIN [MAX [MED [SM ] ( ) with blanks between them",
+                   "'%s' is not a word of ListOps; use 0..9 [MIN [MAX [MED [SM ] ( ) with blanks between them",
                    sf_text_quote(quoted, word));
 }
 
@@ -64,7 +64,7 @@ static sf_status find_form(const file_form **out, const char *header) {
     }
     char quoted[SF_QUOTE_SIZE];
     return sf_fail(SF_BAD_INPUT,
-                   "the file starts with \"%s\"; its first line must be tokens<TAB>label or Source<TAB>Target",
+                   "the file starts with '%s'; its first line must be tokens<TAB>label or Source<TAB>Target",
                    sf_text_quote(quoted, header));
 }
 
@@ -83,10 +83,10 @@ static sf_status read_row(sf_dataset *data, const file_form *form, char *line) {
     char quoted[SF_QUOTE_SIZE];
     char *tab = strchr(line, '\t');
     if (tab == NULL)
-        return sf_fail(SF_BAD_INPUT, "\"%s\" has no tab; a row is a sequence, one tab and a label",
+        return sf_fail(SF_BAD_INPUT, "'%s' has no tab; a row is a sequence, one tab and a label",
                        sf_text_quote(quoted, line));
     if (strchr(tab + 1, '\t') != NULL)
-        return sf_fail(SF_BAD_INPUT, "\"%s\" has more than one tab; a row is a sequence, one tab and a label",
+        return sf_fail(SF_BAD_INPUT, "'%s' has more than one tab; a row is a sequence, one tab and a label",
                        sf_text_quote(quoted, line));
     *tab = '\0';
     int32_t *tokens, label = 0;

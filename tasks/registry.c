@@ -36,10 +36,9 @@ sf_status sf_task_find(const sf_task **out, const char *name) {
     sf_text_quote(quoted, name);
     const char *nearest = sf_text_nearest(name, name_at, NULL);
     if (nearest == NULL)
-        return sf_fail(SF_BAD_INPUT, "no task is called \"%s\"; \"semfocus list tasks\" shows them all", quoted);
-    return sf_fail(SF_BAD_INPUT,
-                   "no task is called \"%s\"; did you mean \"%s\"? (\"semfocus list tasks\" shows them all)", quoted,
-                   nearest);
+        return sf_fail(SF_BAD_INPUT, "no task is called '%s'; 'semfocus list tasks' shows them all", quoted);
+    return sf_fail(SF_BAD_INPUT, "no task is called '%s'; did you mean '%s'? ('semfocus list tasks' shows them all)",
+                   quoted, nearest);
 }
 
 sf_task_info sf_task_describe(const sf_task *task) {

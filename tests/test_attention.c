@@ -103,7 +103,7 @@ static void refuses_other_spellings(void **state) {
     endless[sizeof endless - 2] = '5';
     assert_int_equal(sf_attention_parse(&attention, endless), SF_BAD_INPUT);
     assert_int_equal(sf_attention_parse(&attention, "topl:5"), SF_BAD_INPUT);
-    assert_non_null(strstr(sf_message(), "did you mean 'topk'"));
+    assert_non_null(strstr(sf_message(), "did you mean 'topk:5'"));
 }
 
 static void registry_lists_all(void **state) {

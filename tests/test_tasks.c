@@ -621,8 +621,8 @@ static void finds_tasks_by_name(void **state) {
     const sf_task *task;
     assert_int_equal(sf_task_find(&task, "evenpairs"), SF_BAD_INPUT);
     assert_null(task);
-    assert_non_null(strstr(sf_message(), "\"evenpairs\""));
-    assert_non_null(strstr(sf_message(), "\"even-pairs\""));
+    assert_non_null(strstr(sf_message(), "'evenpairs'"));
+    assert_non_null(strstr(sf_message(), "'even-pairs'"));
     assert_non_null(strstr(sf_message(), "semfocus list tasks"));
     assert_int_equal(sf_task_find(&task, "zzzzzz\n"), SF_BAD_INPUT);
     assert_null(strstr(sf_message(), "did you mean"));

@@ -229,33 +229,33 @@ static void refuses_bad_files(void **state) {
         {"", ": is empty"},
         {"tokens\tlabel\n", ":1: no row follows the header"},
         {"tokens\tlabel", ":1: no row follows the header"},
-        {"\n", ":1: the file starts with \"\""},
-        {"0 1 1\t0\n", ":1: the file starts with \"0 1 1?0\""},
-        {"tokens label\n0 1\t0\n", ":1: the file starts with \"tokens label\""},
+        {"\n", ":1: the file starts with ''"},
+        {"0 1 1\t0\n", ":1: the file starts with '0 1 1?0'"},
+        {"tokens label\n0 1\t0\n", ":1: the file starts with 'tokens label'"},
         {"Tokens\tLabel\n0 1\t0\n", ":1: the file starts with"},
-        {"\177ELF\1\2\n", ":1: the file starts with \"?ELF??\""},
-        {"tokens\tlabel\n0 1\t0\n0 1\n", ":3: \"0 1\" has no tab"},
-        {"tokens\tlabel\n0 1\t0\n\n", ":3: \"\" has no tab"},
-        {"tokens\tlabel\n0 1\t0\t1\n", ":2: \"0 1?0?1\" has more than one tab"},
+        {"\177ELF\1\2\n", ":1: the file starts with '?ELF??'"},
+        {"tokens\tlabel\n0 1\t0\n0 1\n", ":3: '0 1' has no tab"},
+        {"tokens\tlabel\n0 1\t0\n\n", ":3: '' has no tab"},
+        {"tokens\tlabel\n0 1\t0\t1\n", ":2: '0 1?0?1' has more than one tab"},
         {"tokens\tlabel\n\t0\n", ":2: the sequence before the tab is empty"},
         {"tokens\tlabel\n  \t0\n", ":2: the sequence before the tab is empty"},
-        {"tokens\tlabel\n0 1\t\n", ":2: label \"\" is out of place"},
-        {"tokens\tlabel\n0 1\t0\n0 1\t", ":3: label \"\" is out of place"},
-        {"tokens\tlabel\n0 1\t 1\n", ":2: label \" 1\" is out of place"},
-        {"tokens\tlabel\n0 1\t65536\n", ":2: label \"65536\" is out of place; write an integer 0..65535"},
-        {"tokens\tlabel\n0 1\t-1\n", ":2: label \"-1\""},
-        {"tokens\tlabel\n0 -1\t1\n", ":2: token \"-1\""},
-        {"tokens\tlabel\n0 65536\t1\n", ":2: token \"65536\""},
-        {"tokens\tlabel\n0 99999999999999999999\t1\n", ":2: token \"99999999999999999999\""},
-        {"tokens\tlabel\n0 1.5\t1\n", ":2: token \"1.5\""},
-        {"tokens\tlabel\n0 one\t1\n", ":2: token \"one\""},
-        {"tokens\tlabel\n0\r1\t1\n", ":2: token \"0?1\""},
-        {"tokens\tlabel\n0 0x1\t1\n", ":2: token \"0x1\""},
-        {"Source\tTarget\n( [MIN 3 ) ]\t3\n( [MEAN 3 ) ]\t3\n", ":3: \"[MEAN\" is not a word of ListOps"},
-        {"Source\tTarget\n([MIN 3 ) ]\t3\n", ":2: \"([MIN\" is not a word"},
-        {"Source\tTarget\n10\t3\n", ":2: \"10\" is not a word"},
+        {"tokens\tlabel\n0 1\t\n", ":2: label '' is out of place"},
+        {"tokens\tlabel\n0 1\t0\n0 1\t", ":3: label '' is out of place"},
+        {"tokens\tlabel\n0 1\t 1\n", ":2: label ' 1' is out of place"},
+        {"tokens\tlabel\n0 1\t65536\n", ":2: label '65536' is out of place; write an integer 0..65535"},
+        {"tokens\tlabel\n0 1\t-1\n", ":2: label '-1'"},
+        {"tokens\tlabel\n0 -1\t1\n", ":2: token '-1'"},
+        {"tokens\tlabel\n0 65536\t1\n", ":2: token '65536'"},
+        {"tokens\tlabel\n0 99999999999999999999\t1\n", ":2: token '99999999999999999999'"},
+        {"tokens\tlabel\n0 1.5\t1\n", ":2: token '1.5'"},
+        {"tokens\tlabel\n0 one\t1\n", ":2: token 'one'"},
+        {"tokens\tlabel\n0\r1\t1\n", ":2: token '0?1'"},
+        {"tokens\tlabel\n0 0x1\t1\n", ":2: token '0x1'"},
+        {"Source\tTarget\n( [MIN 3 ) ]\t3\n( [MEAN 3 ) ]\t3\n", ":3: '[MEAN' is not a word of ListOps"},
+        {"Source\tTarget\n([MIN 3 ) ]\t3\n", ":2: '([MIN' is not a word"},
+        {"Source\tTarget\n10\t3\n", ":2: '10' is not a word"},
         {"Source\tTarget\n( )\t3\n", ":2: the sequence before the tab is empty"},
-        {"Source\tTarget\n3\t10\n", ":2: label \"10\" is out of place; write an integer 0..9"},
+        {"Source\tTarget\n3\t10\n", ":2: label '10' is out of place; write an integer 0..9"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char path[32];
@@ -301,7 +301,7 @@ static void reads_standard_input(void **state) {
     assert_int_equal(sf_dataset_count(data), 1);
     sf_dataset_destroy(data);
     assert_int_equal(read_standard_input(&data, "tokens\tlabel\n1 2\tx\n"), SF_BAD_INPUT);
-    assert_string_equal(sf_message(), "standard input:2: label \"x\" is out of place; write an integer 0..65535");
+    assert_string_equal(sf_message(), "standard input:2: label 'x' is out of place; write an integer 0..65535");
 }
 
 /* Beyond the first block of text and of rows, with one row longer than all before it. */

@@ -41,45 +41,55 @@ static sf_fleet *train_all(const char *task, const sf_config *configs, size_t co
     return fleet;
 }
 
-static sf_report train_one(const char *task, const sf_config *config) {
+typedef struct result {
+    sf_report report;
+    uint64_t hash;
+} result;
+
+static result result_of(const sf_fleet *fleet, size_t s) {
+    return (result){sf_fleet_report(fleet, s), sf_fleet_weights_hash(fleet, s)};
+}
+
+static result train_one(const char *task, const sf_config *config) {
     sf_fleet *fleet = train_all(task, config, 1);
-    const sf_report report = sf_fleet_report(fleet, 0);
+    const result trained = result_of(fleet, 0);
     sf_fleet_destroy(fleet);
-    return report;
+    return trained;
 }
 
 static const char *const mechanisms[] = {"full",   "banded:3",  "banded:3+global:1", "block:4",
                                          "topk:3", "bottomk:3", "random:3"};
 enum { MECHANISMS = sizeof mechanisms / sizeof *mechanisms, RUNS = 2 * MECHANISMS };
 
-static void assert_same_run(const sf_report *a, const sf_report *b) {
-    assert_int_equal(a->weights_hash, b->weights_hash);
-    assert_true(a->last.train_loss == b->last.train_loss && a->last.heldout_loss == b->last.heldout_loss);
-    assert_int_equal(a->status, b->status);
+static void assert_same_run(const result *a, const result *b) {
+    assert_int_equal(a->hash, b->hash);
+    assert_true(a->report.last.train_loss == b->report.last.train_loss);
+    assert_true(a->report.last.heldout_loss == b->report.last.heldout_loss);
+    assert_int_equal(a->report.status, b->report.status);
 }
 
 static void threads_and_company_do_not_change_a_bit(void **state) {
     (void)state;
     static const char *const threads[] = {"1", "2", "3", "5"};
     static const char *const seeds[] = {"7", "8"};
-    sf_report alone[RUNS];
+    result alone[RUNS];
     for (size_t i = 0; i < RUNS; i++) {
         const sf_config config = small_config(mechanisms[i / 2], seeds[i % 2], "1");
         alone[i] = train_one("even-pairs", &config);
     }
     for (size_t i = 0; i < RUNS; i++)
-        for (size_t j = 0; j < i; j++) assert_int_not_equal(alone[i].weights_hash, alone[j].weights_hash);
+        for (size_t j = 0; j < i; j++) assert_int_not_equal(alone[i].hash, alone[j].hash);
     for (size_t t = 0; t < 4; t++) {
         sf_config configs[RUNS];
         for (size_t i = 0; i < RUNS; i++) configs[i] = small_config(mechanisms[i / 2], seeds[i % 2], threads[t]);
         for (size_t i = 0; i < RUNS; i += 3) { /* threads inside one model */
-            const sf_report report = train_one("even-pairs", &configs[i]);
-            assert_same_run(&report, &alone[i]);
+            const result inside = train_one("even-pairs", &configs[i]);
+            assert_same_run(&inside, &alone[i]);
         }
         sf_fleet *fleet = train_all("even-pairs", configs, RUNS); /* models side by side */
         for (size_t i = 0; i < RUNS; i++) {
-            const sf_report report = sf_fleet_report(fleet, i);
-            assert_same_run(&report, &alone[i]);
+            const result beside = result_of(fleet, i);
+            assert_same_run(&beside, &alone[i]);
         }
         sf_fleet_destroy(fleet);
     }
@@ -102,8 +112,8 @@ static void training_allocates_nothing(void **state) {
 static void a_mechanism_that_keeps_all_is_full(void **state) {
     (void)state;
     const sf_config full = small_config("full", "3", "1"), wide = small_config("topk:11", "3", "1");
-    const sf_report a = train_one("even-pairs", &full), b = train_one("even-pairs", &wide);
-    assert_string_equal(b.attention, "full");
+    const result a = train_one("even-pairs", &full), b = train_one("even-pairs", &wide);
+    assert_string_equal(b.report.attention, "full");
     assert_same_run(&a, &b);
 }
 
@@ -144,11 +154,11 @@ static void every_optimizer_and_schedule_learns(void **state) {
             set(&config, "dropout", "0");
             set(&config, optimizers[o][0].name, optimizers[o][0].value);
             set(&config, optimizers[o][1].name, optimizers[o][1].value);
-            set(&config, "momentum", o == 0 ? "0.9" : "0");
+            if (o == 0) set(&config, "momentum", "0.9");
             set(&config, "weight-decay", "0.0001");
             set(&config, "schedule", schedules[s]);
             if (s == 2) set(&config, "warmup", "3");
-            const sf_report report = train_one("even-pairs", &config);
+            const sf_report report = train_one("even-pairs", &config).report;
             printf("  %s, %s: %.1f %% in epoch %zu\n", optimizers[o][0].value, schedules[s], report.last.train_accuracy,
                    report.converged_epoch);
             assert_true(report.last.train_accuracy >= SF_CONVERGED_AT);
@@ -164,7 +174,7 @@ static void stop_at_stops(void **state) {
     set(&config, "epochs", "60");
     set(&config, "momentum", "0.9");
     set(&config, "stop-at", "95");
-    const sf_report report = train_one("even-pairs", &config);
+    const sf_report report = train_one("even-pairs", &config).report;
     assert_int_equal(report.status, SF_RUN_STOPPED);
     assert_int_equal(report.converged_epoch, report.last.epoch);
     assert_true(report.last.epoch < 60);
@@ -180,12 +190,13 @@ static void divergence_stays_with_its_run(void **state) {
     set(&configs[1], "momentum", "0.99");
     set(&configs[1], "epochs", "50");
     sf_fleet *fleet = train_all("even-pairs", configs, 3);
-    const sf_report wild = sf_fleet_report(fleet, 1), calm = sf_fleet_report(fleet, 0);
+    const sf_report wild = sf_fleet_report(fleet, 1);
+    const result calm = result_of(fleet, 0);
     assert_int_equal(wild.status, SF_RUN_DIVERGED);
     assert_true(wild.diverged_epoch > 0);
     assert_int_equal(wild.last.epoch, wild.diverged_epoch - 1);
-    assert_int_equal(calm.status, SF_RUN_DONE);
-    const sf_report alone = train_one("even-pairs", &configs[0]);
+    assert_int_equal(calm.report.status, SF_RUN_DONE);
+    const result alone = train_one("even-pairs", &configs[0]);
     assert_same_run(&calm, &alone);
     sf_fleet_destroy(fleet);
 }
@@ -204,7 +215,7 @@ static void a_users_file_trains(void **state) {
     sf_config_init(&config);
     set(&config, "epochs", "1");
     set(&config, "blocks", "1");
-    const sf_report report = train_one(name, &config);
+    const sf_report report = train_one(name, &config).report;
     assert_int_equal(report.train_count, 48);
     assert_int_equal(report.heldout_count, 12);
     assert_int_equal(report.positions, 3);

@@ -74,10 +74,11 @@ static sf_status open_desk(desk *out, const cpu_state *state, size_t workers) {
     for (size_t s = 0; s < state->S; s++) {
         const sf_member *member = &state->members[s];
         plans[s] = state->weights[s].plan;
-        batch = larger(batch, (size_t)member->config.batch);
+        const size_t count = sf_dataset_count(member->data->training), asked = (size_t)member->config.batch;
+        batch = larger(batch, asked < count ? asked : count);
         size = larger(size, member->model.size);
         positions = larger(positions, member->model.shape.T);
-        sequences = larger(sequences, sf_dataset_count(member->data->training));
+        sequences = larger(sequences, count);
     }
     const sf_status status = sf_cpu_crew_create(&out->crew, plans, state->S, workers, batch);
     sf_release(plans);

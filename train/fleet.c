@@ -20,7 +20,23 @@ bool sf_backend_describe(sf_backend_info *out, size_t i) {
     return true;
 }
 
+/* A setting that would have no effect is a misunderstanding: say so. */
+static sf_status check_used(const sf_config *config, const char *const *names, const char *where) {
+    for (; *names != NULL; names++)
+        if (sf_config_given(config, *names))
+            return sf_fail(SF_BAD_INPUT, "%s has no effect without %s; leave it out or choose that", *names, where);
+    return SF_OK;
+}
+
 static sf_status check_config(const sf_config *config) {
+    if (config->optimizer != SF_SGD)
+        SF_TRY(check_used(config, (const char *const[]){"momentum", NULL}, "optimizer sgd"));
+    else
+        SF_TRY(check_used(config, (const char *const[]){"beta1", "beta2", "epsilon", NULL}, "optimizer adam or adamw"));
+    if (config->schedule != SF_DECAY)
+        SF_TRY(check_used(config, (const char *const[]){"gamma", NULL}, "schedule decay"));
+    if (config->schedule != SF_COSINE)
+        SF_TRY(check_used(config, (const char *const[]){"warmup", NULL}, "schedule cosine"));
     if (config->schedule == SF_COSINE && config->warmup >= config->epochs)
         return sf_fail(SF_BAD_INPUT, "warmup is %lld but must be less than epochs (%lld)", (long long)config->warmup,
                        (long long)config->epochs);
@@ -159,10 +175,12 @@ size_t sf_fleet_count(const sf_fleet *fleet) {
 }
 
 sf_report sf_fleet_report(const sf_fleet *fleet, size_t s) {
-    sf_report report = fleet->members[s].report;
+    return fleet->members[s].report;
+}
+
+uint64_t sf_fleet_weights_hash(const sf_fleet *fleet, size_t s) {
     fleet->backend->read(fleet->state, s, fleet->params);
-    report.weights_hash = sf_model_hash(&fleet->members[s].model, fleet->params);
-    return report;
+    return sf_model_hash(&fleet->members[s].model, fleet->params);
 }
 
 const sf_config *sf_fleet_config(const sf_fleet *fleet, size_t s) {

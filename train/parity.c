@@ -149,8 +149,7 @@ static sf_status read_block(double *block /* [size] */, const golden *g, const c
     return SF_OK;
 }
 
-static sf_status golden_open(golden *g, const char *path) {
-    SF_TRY(sf_safetensors_open(&g->file, path));
+static sf_status golden_read(golden *g) {
     SF_TRY(read_shape(g));
     const sf_shape *s = &g->model.shape;
     SF_TRY(read_indices(&g->tokens, g, "tokens", g->B, s->T, s->V));
@@ -163,6 +162,11 @@ static sf_status golden_open(golden *g, const char *path) {
     SF_TRY(read_reals(g->logits, g, "logits", g->B, s->classes));
     SF_TRY(read_reals(&g->gradient_norm, g, "grad_norm", 1, 0));
     return read_reals(g->losses, g, "losses", LOSSES, 0);
+}
+
+static sf_status golden_open(golden *g, const char *path) {
+    SF_TRY(sf_safetensors_open(&g->file, path));
+    return sf_fail_in(golden_read(g), "%s", path);
 }
 
 static void golden_close(golden *g) {
@@ -326,5 +330,5 @@ sf_status sf_parity_check(sf_parity *out, const char *path) {
     sf_release(gradient);
     sf_release(logits);
     golden_close(&g);
-    return sf_fail_in(status, "%s", path);
+    return status;
 }

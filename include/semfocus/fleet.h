@@ -38,7 +38,6 @@ typedef struct sf_report {
     sf_epoch last;
     size_t converged_epoch;               /* first epoch with training accuracy >= 95 %; 0: not yet */
     size_t diverged_epoch, diverged_step; /* both from 1; 0: not diverged. Step 0: found in evaluation */
-    uint64_t weights_hash;                /* of the weights now */
     size_t parameters, positions;         /* of the model; positions include padding and globals */
     size_t train_count, heldout_count;    /* sequences */
     char attention[SF_SPELLING_SIZE];     /* as resolved: a mechanism that keeps every key is full */
@@ -49,6 +48,7 @@ sf_status sf_fleet_advance(sf_fleet *fleet); /* one epoch for every running mode
 bool sf_fleet_finished(const sf_fleet *fleet);
 size_t sf_fleet_count(const sf_fleet *fleet);
 sf_report sf_fleet_report(const sf_fleet *fleet, size_t s);
+uint64_t sf_fleet_weights_hash(const sf_fleet *fleet, size_t s);   /* of the weights now: equal iff every bit is */
 const sf_config *sf_fleet_config(const sf_fleet *fleet, size_t s); /* with the task's recipe */
 void sf_fleet_destroy(sf_fleet *fleet);
 

@@ -137,6 +137,15 @@ class BadUsage(Cli):
                       ["solve", "parity", "-", "--length", "5"]):
             self.refused(*words, mentions=[words[-2].lstrip("-")])
 
+    NEEDS = {"warmup": ["--schedule", "cosine"], "beta1": ["--optimizer", "adam"], "beta2": ["--optimizer", "adamw"],
+             "epsilon": ["--optimizer", "adam"]}
+
+    def test_settings_without_effect(self):
+        for name, value, other in (("warmup", "1", "schedule"), ("beta1", "0.5", "optimizer"), ("epsilon", "1e-3", "optimizer")):
+            self.refused(*self.verb_of(name), f"--{name}", value, mentions=[name, other])
+        self.refused(*self.verb_of("momentum"), "--momentum", "0.5", "--optimizer", "adam", mentions=["momentum", "sgd"])
+        self.refused(*self.verb_of("gamma"), "--gamma", "0.5", "--schedule", "constant", mentions=["gamma", "decay"])
+
     def test_numeric_settings(self):
         for setting in self.settings():
             if setting["type"] not in ("integer", "real"):
@@ -158,7 +167,7 @@ class BadUsage(Cli):
                 self.refused(*command, f"--{name}", mentions=[name])
             if name not in ("vocab", "classes"):  # refused for built-in tasks
                 with self.subTest(name=name, value="smallest"):
-                    self.good(*command, f"--{name}", f"{low:.12g}")
+                    self.good(*command, f"--{name}", f"{low:.12g}", *self.NEEDS.get(name, []))
 
     def test_values_apart_from_their_name_are_read_the_same(self):
         for value in ("", "-1", "nan", "--help-me", "--epochs"):

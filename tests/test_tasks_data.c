@@ -233,7 +233,7 @@ static void refuses_bad_files(void **state) {
         {"0 1 1\t0\n", ":1: the file starts with '0 1 1?0'"},
         {"tokens label\n0 1\t0\n", ":1: the file starts with 'tokens label'"},
         {"Tokens\tLabel\n0 1\t0\n", ":1: the file starts with"},
-        {"\177ELF\1\2\n", ":1: the file starts with '?ELF??'"},
+        {"\177ELF\1\2\n", ":1: the file starts with '?ELF\?\?'"},
         {"tokens\tlabel\n0 1\t0\n0 1\n", ":3: '0 1' has no tab"},
         {"tokens\tlabel\n0 1\t0\n\n", ":3: '' has no tab"},
         {"tokens\tlabel\n0 1\t0\t1\n", ":2: '0 1?0?1' has more than one tab"},

@@ -43,7 +43,7 @@ json_t *json_text(const char *text) {
     if (exact != NULL) return exact;
     char printable[1024]; /* not UTF-8: keep what is ASCII */
     size_t i = 0;
-    for (; text[i] != '\0' && i < sizeof printable - 1; i++)
+    for (; i < sizeof printable - 1 && text[i] != '\0'; i++)
         printable[i] = (char)((unsigned char)text[i] < 128 ? text[i] : '?');
     printable[i] = '\0';
     return json_string(printable);

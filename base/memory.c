@@ -61,7 +61,8 @@ sf_status sf_allocate(void **out, size_t count, size_t size) {
     if (bytes > machine_memory() || atomic_load(&bytes_in_use) > machine_memory() - bytes) return too_much(count, size);
     void *start = calloc(1, bytes); /* large blocks are zero without being touched */
     if (start == NULL) return too_much(count, size);
-    unsigned char *block = (unsigned char *)round_up((uintptr_t)start) + HEADER;
+    const size_t skip = round_up((uintptr_t)start) - (uintptr_t)start; /* to the next cache line */
+    unsigned char *block = (unsigned char *)start + skip + HEADER;
     memcpy(block - HEADER, &(header){start, bytes}, sizeof(header));
     atomic_fetch_add(&allocation_count, 1);
     atomic_fetch_add(&bytes_in_use, bytes);

@@ -37,10 +37,11 @@ static int solve_all(const cli_request *request, const sf_task *task, const sf_d
         const int code = solve_row(&solved, task, data, i, request->words[1]);
         if (code != EXIT_DONE) return code;
         const int32_t label = sf_dataset_label(data, i);
+        const size_t line = i + 1 + HEADER_LINES;
         agree += solved == label;
         if (solved != label && json_array_size(differing) < SHOWN)
-            json_array_append_new(differing, json_pack("{s:I, s:i, s:i}", "line", (json_int_t)(i + 1 + HEADER_LINES),
-                                                       "label", (int)label, "solved", (int)solved));
+            json_array_append_new(differing, json_pack("{s:I, s:i, s:i}", "line", (json_int_t)line, "label", (int)label,
+                                                       "solved", (int)solved));
     }
     int code;
     if (request->config.json) {

@@ -17,10 +17,14 @@ typedef struct sf_backend {
     unsigned version; /* 1; members are only ever appended */
     const char *name, *summary;
     sf_status (*open)(void **state, sf_member *members /* [S] */, size_t S, size_t threads);
-    /* Trains every running member for one epoch and evaluates it: fills report.last, or marks it diverged. */
-    void (*advance)(void *state);
-    /* Copies a member's weights out of the backend. */
-    void (*read)(const void *state, size_t s, float *params /* [size] */);
+    /* Trains every running member for one epoch and evaluates it: fills report.last, or marks it diverged. A member
+     * that diverged, and all of them if the watch said stop (then false is returned), are as after their last epoch. */
+    bool (*advance)(void *state, const sf_watch *watch);
+    /* A member's state is 1 block of weights and sf_optimizer_moments() more; they are copied out and in. */
+    void (*read)(const void *state, size_t s, size_t block, float *values /* [size] */);
+    void (*write)(void *state, size_t s, size_t block, const float *values /* [size] */);
+    /* Evaluates the weights as they are, without training. */
+    void (*evaluate)(void *state, size_t s, sf_epoch *out);
     void (*close)(void *state);
 } sf_backend;
 

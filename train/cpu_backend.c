@@ -11,10 +11,13 @@
 
 enum { EVALUATION_BATCH = 512 };
 
+enum { MOST_BLOCKS = 3 };
+
 typedef struct weights { /* one member's */
     sf_cpu_plan *plan;
-    float *params;     /* [size] */
-    float *moments[2]; /* [size] each, NULL where the rule keeps none */
+    float *params;              /* [size] */
+    float *moments[2];          /* [size] each, NULL where the rule keeps none */
+    float *before[MOST_BLOCKS]; /* params and moments as they were before the epoch under way */
 } weights;
 
 typedef struct desk { /* what one model in flight needs; models take turns */
@@ -45,6 +48,7 @@ static void cpu_close(void *opaque) {
         sf_release(state->weights[s].params);
         sf_release(state->weights[s].moments[0]);
         sf_release(state->weights[s].moments[1]);
+        for (size_t i = 0; i < MOST_BLOCKS; i++) sf_release(state->weights[s].before[i]);
     }
     for (size_t d = 0; state->desks != NULL && d < state->desk_count; d++) {
         sf_cpu_crew_destroy(state->desks[d].crew);
@@ -63,6 +67,8 @@ static sf_status open_weights(weights *w, const sf_member *member) {
     SF_TRY(SF_NEW(&w->params, member->model.size));
     for (size_t i = 0; i < sf_optimizer_moments(&member->config); i++)
         SF_TRY(SF_NEW(&w->moments[i], member->model.size));
+    for (size_t i = 0; i <= sf_optimizer_moments(&member->config); i++)
+        SF_TRY(SF_NEW(&w->before[i], member->model.size));
     sf_model_initialize(w->params, &member->model, (uint32_t)member->config.seed);
     return SF_OK;
 }
@@ -134,12 +140,19 @@ static void place(const desk *at, size_t n, const sf_member *member, const sf_da
     at->labels[n] = sf_dataset_label(data, i);
 }
 
-static bool train_epoch(const desk *at, weights *w, sf_member *member, size_t epoch) {
+typedef enum ending { COMPLETE, DIVERGED, STOPPED } ending;
+
+static bool told_to_stop(const sf_watch *watch) {
+    return watch != NULL && watch->stop != NULL && atomic_load(watch->stop) != 0;
+}
+
+static ending train_epoch(const desk *at, weights *w, sf_member *member, size_t epoch, const sf_watch *watch) {
     const sf_config *config = &member->config;
     const sf_dataset *data = member->data->training;
     const size_t count = sf_dataset_count(data), B = (size_t)config->batch, steps = (count + B - 1) / B;
     shuffle(at->order, count, (uint32_t)config->seed, (uint32_t)epoch);
     for (size_t step = 0; step < steps; step++) {
+        if (told_to_stop(watch)) return STOPPED;
         const size_t first = step * B, now = count - first < B ? count - first : B;
         for (size_t n = 0; n < now; n++) place(at, n, member, data, at->order[first + n]);
         const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now};
@@ -150,13 +163,14 @@ static bool train_epoch(const desk *at, weights *w, sf_member *member, size_t ep
         const double norm = sf_gradient_norm(at->gradient, member->model.size);
         if (!isfinite(loss) || !isfinite(norm)) {
             member->report.diverged_step = step + 1;
-            return false;
+            return DIVERGED;
         }
         sf_optimizer_update(w->params, w->moments, at->gradient, (float)sf_clip_factor(norm, config->clip), config,
                             sf_learning_rate(config, epoch, step, steps), (epoch - 1) * steps + step + 1,
                             member->model.size);
+        if (watch != NULL && watch->on_step != NULL) watch->on_step(watch->context, step + 1, steps);
     }
-    return true;
+    return COMPLETE;
 }
 
 /* Evaluation depends on the weights alone, not on when it happens: its random keys know no epoch. */
@@ -181,39 +195,76 @@ static void evaluate(double *loss, double *accuracy, const desk *at, const weigh
     *accuracy = 100.0 * (double)correct / (double)count;
 }
 
-static void advance_one(const desk *at, weights *w, sf_member *member) {
+static void evaluate_both(sf_epoch *row, const desk *at, const weights *w, const sf_member *member) {
+    evaluate(&row->train_loss, &row->train_accuracy, at, w, member, member->data->training, SF_TRAINING);
+    evaluate(&row->heldout_loss, &row->heldout_accuracy, at, w, member, member->data->heldout, SF_HELDOUT);
+}
+
+static float *block_of(const weights *w, size_t block) {
+    return block == 0 ? w->params : w->moments[block - 1];
+}
+
+static void remember(const weights *w, const sf_member *member) {
+    for (size_t i = 0; i <= sf_optimizer_moments(&member->config); i++)
+        memcpy(w->before[i], block_of(w, i), member->model.size * sizeof *w->params);
+}
+
+static void go_back(const weights *w, const sf_member *member) {
+    for (size_t i = 0; i <= sf_optimizer_moments(&member->config); i++)
+        memcpy(block_of(w, i), w->before[i], member->model.size * sizeof *w->params);
+}
+
+static ending advance_one(const desk *at, weights *w, sf_member *member, const sf_watch *watch) {
     sf_report *report = &member->report;
-    if (report->status != SF_RUN_RUNNING) return;
-    const size_t epoch = report->last.epoch + 1;
-    sf_epoch row = {.epoch = epoch};
-    bool finite = train_epoch(at, w, member, epoch);
-    if (finite) {
-        evaluate(&row.train_loss, &row.train_accuracy, at, w, member, member->data->training, SF_TRAINING);
-        evaluate(&row.heldout_loss, &row.heldout_accuracy, at, w, member, member->data->heldout, SF_HELDOUT);
-        finite = isfinite(row.train_loss) && isfinite(row.heldout_loss);
+    if (report->status != SF_RUN_RUNNING) return COMPLETE;
+    sf_epoch row = {.epoch = report->last.epoch + 1};
+    remember(w, member);
+    ending end = train_epoch(at, w, member, row.epoch, watch);
+    if (end == COMPLETE) {
+        evaluate_both(&row, at, w, member);
+        if (!isfinite(row.train_loss) || !isfinite(row.heldout_loss)) end = DIVERGED;
     }
-    if (finite) {
+    if (end == COMPLETE) {
         report->last = row;
-    } else {
+        return end;
+    }
+    go_back(w, member);
+    if (end == DIVERGED) {
         report->status = SF_RUN_DIVERGED;
-        report->diverged_epoch = epoch;
+        report->diverged_epoch = row.epoch;
     }
+    return end;
 }
 
-static void cpu_advance(void *opaque) {
+static bool cpu_advance(void *opaque, const sf_watch *watch) {
     cpu_state *state = opaque;
+    bool stopped = false;
     if (state->desk_count == 1) {
-        for (size_t s = 0; s < state->S; s++) advance_one(&state->desks[0], &state->weights[s], &state->members[s]);
-        return;
+        for (size_t s = 0; s < state->S; s++)
+            stopped |= advance_one(&state->desks[0], &state->weights[s], &state->members[s], watch) == STOPPED;
+        return !stopped;
     }
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)state->desk_count)
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)state->desk_count) reduction(|| : stopped)
     for (size_t s = 0; s < state->S; s++)
-        advance_one(&state->desks[omp_get_thread_num()], &state->weights[s], &state->members[s]);
+        stopped = advance_one(&state->desks[omp_get_thread_num()], &state->weights[s], &state->members[s], watch) ==
+                      STOPPED ||
+                  stopped;
+    return !stopped;
 }
 
-static void cpu_read(const void *opaque, size_t s, float *params /* [size] */) {
+static void cpu_read(const void *opaque, size_t s, size_t block, float *values /* [size] */) {
     const cpu_state *state = opaque;
-    memcpy(params, state->weights[s].params, state->members[s].model.size * sizeof *params);
+    memcpy(values, block_of(&state->weights[s], block), state->members[s].model.size * sizeof *values);
+}
+
+static void cpu_write(void *opaque, size_t s, size_t block, const float *values /* [size] */) {
+    cpu_state *state = opaque;
+    memcpy(block_of(&state->weights[s], block), values, state->members[s].model.size * sizeof *values);
+}
+
+static void cpu_evaluate(void *opaque, size_t s, sf_epoch *out) {
+    cpu_state *state = opaque;
+    evaluate_both(out, &state->desks[0], &state->weights[s], &state->members[s]);
 }
 
 const sf_backend sf_backend_cpu = {
@@ -223,5 +274,7 @@ const sf_backend sf_backend_cpu = {
     .open = cpu_open,
     .advance = cpu_advance,
     .read = cpu_read,
+    .write = cpu_write,
+    .evaluate = cpu_evaluate,
     .close = cpu_close,
 };

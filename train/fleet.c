@@ -1,6 +1,7 @@
 #include "semfocus/fleet.h"
 
-#include "train/backend.h"
+#include "train/fleet.h"
+#include "train/optimizer.h"
 
 struct sf_fleet {
     const sf_backend *backend;
@@ -10,6 +11,7 @@ struct sf_fleet {
     sf_run_data *data; /* [S], the first data_count in use: members with the same data share it */
     size_t data_count;
     float *params; /* [largest size]: a member's weights, for its hash */
+    const sf_watch *watch;
 };
 
 static const sf_backend *const backends[] = {[SF_CPU] = &sf_backend_cpu};
@@ -159,9 +161,36 @@ static void settle(sf_member *member) {
 sf_status sf_fleet_advance(sf_fleet *fleet) {
     if (sf_fleet_finished(fleet))
         return sf_fail(SF_BAD_INPUT, "every model of the fleet is finished; check sf_fleet_finished");
-    fleet->backend->advance(fleet->state);
+    const bool complete = fleet->backend->advance(fleet->state, fleet->watch);
     for (size_t s = 0; s < fleet->S; s++) settle(&fleet->members[s]);
-    return SF_OK;
+    return complete ? SF_OK : sf_fail(SF_INTERRUPTED, "stopped on request");
+}
+
+void sf_fleet_watch(sf_fleet *fleet, const sf_watch *watch) {
+    fleet->watch = watch;
+}
+
+sf_member *sf_fleet_member(sf_fleet *fleet, size_t s) {
+    return &fleet->members[s];
+}
+
+void sf_fleet_read(const sf_fleet *fleet, size_t s, size_t block, float *values /* [size] */) {
+    fleet->backend->read(fleet->state, s, block, values);
+}
+
+void sf_fleet_resume(sf_fleet *fleet, size_t s, const sf_epoch *last, size_t converged_epoch, float *const *blocks) {
+    sf_member *member = &fleet->members[s];
+    for (size_t i = 0; i <= sf_optimizer_moments(&member->config); i++)
+        fleet->backend->write(fleet->state, s, i, blocks[i]);
+    member->report.last = *last;
+    member->report.converged_epoch = converged_epoch;
+    settle(member);
+}
+
+sf_epoch sf_fleet_evaluate(sf_fleet *fleet, size_t s) {
+    sf_epoch row = {.epoch = fleet->members[s].report.last.epoch};
+    fleet->backend->evaluate(fleet->state, s, &row);
+    return row;
 }
 
 bool sf_fleet_finished(const sf_fleet *fleet) {
@@ -179,7 +208,7 @@ sf_report sf_fleet_report(const sf_fleet *fleet, size_t s) {
 }
 
 uint64_t sf_fleet_weights_hash(const sf_fleet *fleet, size_t s) {
-    fleet->backend->read(fleet->state, s, fleet->params);
+    fleet->backend->read(fleet->state, s, 0, fleet->params);
     return sf_model_hash(&fleet->members[s].model, fleet->params);
 }
 

@@ -9,6 +9,7 @@
 #ifndef SEMFOCUS_FLEET_H
 #define SEMFOCUS_FLEET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,8 +44,18 @@ typedef struct sf_report {
     char attention[SF_SPELLING_SIZE];     /* as resolved: a mechanism that keeps every key is full */
 } sf_report;
 
+/* Looked at during an epoch; every member may be NULL. */
+typedef struct sf_watch {
+    const atomic_int *stop;                                    /* not 0: give up the epoch under way */
+    void (*on_step)(void *context, size_t step, size_t steps); /* after each training step; from any thread */
+    void *context;
+} sf_watch;
+
 sf_status sf_fleet_create(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count);
-sf_status sf_fleet_advance(sf_fleet *fleet); /* one epoch for every running model */
+/* One epoch for every running model. SF_INTERRUPTED if the watch said stop: each model is then as after its own last
+ * epoch. */
+sf_status sf_fleet_advance(sf_fleet *fleet);
+void sf_fleet_watch(sf_fleet *fleet, const sf_watch *watch); /* must outlive the fleet */
 bool sf_fleet_finished(const sf_fleet *fleet);
 size_t sf_fleet_count(const sf_fleet *fleet);
 sf_report sf_fleet_report(const sf_fleet *fleet, size_t s);

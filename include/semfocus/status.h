@@ -12,6 +12,7 @@ typedef enum sf_status {
     SF_NO_MEMORY = 2,
     SF_IO_ERROR = 3,    /* the operating system refused a read or a write */
     SF_UNSUPPORTED = 4, /* a legal request that this build or machine cannot serve */
+    SF_INTERRUPTED = 5, /* stopped on request */
 } sf_status;
 
 const char *sf_message(void);

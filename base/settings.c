@@ -29,7 +29,7 @@ static const sf_setting table[] = {
     {"pad", SF_CHOICE, SF_GROUP_DATA, AT(pad), "none", 0, 0, "none|mask", NULL,
      "mask: round the length up to a multiple of the mechanism's k with PAD tokens"},
 
-    {"attention", SF_TEXT, SF_GROUP_MODEL, AT(attention), "full", 0, 0, NULL, "NAME",
+    {"attention", SF_TEXT, SF_GROUP_MODEL, AT(attention), "full", 0, SF_TEXT_SIZE, NULL, "NAME",
      "mechanism: full, banded:5, block:5+global:1, topk:5, ... (semfocus list attention)"},
     {"width", SF_INTEGER, SF_GROUP_MODEL, AT(width), "64", 1, 4096, NULL, "N",
      "model width d, also the width of every head"},
@@ -74,7 +74,19 @@ static const sf_setting table[] = {
     {"quiet", SF_FLAG, SF_GROUP_OUTPUT, AT(quiet), "no", 0, 0, NULL, NULL, "print results only"},
 
     {"count", SF_INTEGER, SF_GROUP_FILE, AT(count), "5000", 1, 1e7, NULL, "N", "sequences to write"},
-    {"out", SF_TEXT, SF_GROUP_FILE, AT(out), "", 0, 0, NULL, "FILE", "file to write; standard output if not given"},
+    {"out", SF_TEXT, SF_GROUP_OUT, AT(out), "", 0, SF_PATH_SIZE, NULL, "FILE",
+     "file to write; standard output if not given"},
+
+    {"store", SF_TEXT, SF_GROUP_STORE, AT(store), "semfocus-runs", 0, SF_PATH_SIZE, NULL, "DIR",
+     "folder of the run store"},
+    {"checkpoint-seconds", SF_INTEGER, SF_GROUP_STORE, AT(checkpoint_seconds), "10", 0, 86400, NULL, "N",
+     "least time between two checkpoints of a run; they follow an epoch"},
+    {"where", SF_TEXT, SF_GROUP_QUERY, AT(where), "", 0, sizeof((sf_config *)0)->where, NULL, "SQL",
+     "only runs for which this SQL condition holds, e.g. \"task = 'parity' AND epochs > 10\""},
+    {"format", SF_CHOICE, SF_GROUP_EXPORT, AT(format), "csv", 0, 0, "safetensors|csv", NULL,
+     "the weights under their published names, or the curve"},
+    {"best", SF_FLAG, SF_GROUP_EXPORT, AT(best), "no", 0, 0, NULL, NULL,
+     "the weights of the epoch with the best held-out accuracy instead of the last"},
 };
 
 enum { SETTINGS = sizeof table / sizeof *table };
@@ -106,10 +118,6 @@ sf_status sf_setting_find(const sf_setting **out, const char *name, unsigned gro
 
 static void *member(sf_config *config, const sf_setting *setting) {
     return (char *)config + setting->offset;
-}
-
-static size_t text_capacity(const sf_setting *setting) {
-    return setting->offset == AT(out) ? sizeof((sf_config *)0)->out : SF_TEXT_SIZE;
 }
 
 static bool choice_index(int64_t *out, const char *choices, const char *value) {
@@ -160,13 +168,20 @@ static sf_status parse(sf_config *config, const sf_setting *setting, const char 
         if (choice_index(integer, "no|yes", value)) return SF_OK;
         return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be yes or no", setting->name, sf_text_quote(quoted, value));
     case SF_TEXT:
-        if (strlen(value) >= text_capacity(setting))
-            return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be shorter than %zu characters", setting->name,
-                           sf_text_quote(quoted, value), text_capacity(setting));
+        if ((double)strlen(value) >= setting->high)
+            return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be shorter than %.0f characters", setting->name,
+                           sf_text_quote(quoted, value), setting->high);
         strcpy(member(config, setting), value);
         return SF_OK;
     }
     return SF_OK;
+}
+
+bool sf_setting_changes_numbers(const sf_setting *setting, const sf_config *config) {
+    if (setting->offset == AT(stop_at)) return false;
+    if (setting->offset == AT(epochs)) return config->schedule == SF_COSINE; /* else more epochs go on with the run */
+    if (setting->offset == AT(device) || setting->offset == AT(precision)) return true;
+    return (setting->group & (SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING)) != 0;
 }
 
 void sf_config_init(sf_config *config) {
@@ -224,5 +239,28 @@ sf_status sf_config_apply_recipe(sf_config *config, const char *const *recipe) {
         SF_TRY(sf_setting_find(&setting, recipe[0], ~0U));
         if ((config->given >> (setting - table) & 1) == 0) SF_TRY(parse(config, setting, recipe[1]));
     }
+    return SF_OK;
+}
+
+/* A setting that would have no effect is a misunderstanding: say so. */
+static sf_status check_used(const sf_config *config, const char *const *names, const char *where) {
+    for (; *names != NULL; names++)
+        if (sf_config_given(config, *names))
+            return sf_fail(SF_BAD_INPUT, "%s has no effect without %s; leave it out or choose that", *names, where);
+    return SF_OK;
+}
+
+sf_status sf_config_check(const sf_config *config) {
+    if (config->optimizer != SF_SGD)
+        SF_TRY(check_used(config, (const char *const[]){"momentum", NULL}, "optimizer sgd"));
+    else
+        SF_TRY(check_used(config, (const char *const[]){"beta1", "beta2", "epsilon", NULL}, "optimizer adam or adamw"));
+    if (config->schedule != SF_DECAY)
+        SF_TRY(check_used(config, (const char *const[]){"gamma", NULL}, "schedule decay"));
+    if (config->schedule != SF_COSINE)
+        SF_TRY(check_used(config, (const char *const[]){"warmup", NULL}, "schedule cosine"));
+    if (config->schedule == SF_COSINE && config->warmup >= config->epochs)
+        return sf_fail(SF_BAD_INPUT, "warmup is %lld but must be less than epochs (%lld)", (long long)config->warmup,
+                       (long long)config->epochs);
     return SF_OK;
 }

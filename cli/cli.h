@@ -28,7 +28,10 @@ typedef struct cli_verb {
     int (*run)(const cli_request *request);
 } cli_verb;
 
-extern const cli_verb verb_list, verb_data, verb_solve, verb_train, verb_parity;
+extern const cli_verb verb_train, verb_runs, verb_export, verb_check, verb_data, verb_solve, verb_parity, verb_list,
+    verb_man, verb_completion;
+
+const cli_verb *verb_at(size_t i); /* NULL past the end */
 
 /* Says what failed on standard error and gives the exit code that belongs to it. */
 int fail(sf_status status);
@@ -40,5 +43,8 @@ json_t *json_text(const char *text);
 int print_json(json_t *document);
 /* Every byte reached standard output, or a sentence and EXIT_FAILED. */
 int finish_output(void);
+
+/* A stored run as 'runs --json' shows it. */
+json_t *run_as_json(const sf_stored_run *run);
 
 #endif

@@ -7,7 +7,8 @@
 
 #include "cli/cli.h"
 
-static const cli_verb *const verbs[] = {&verb_train, &verb_data, &verb_solve, &verb_parity, &verb_list};
+static const cli_verb *const verbs[] = {&verb_train, &verb_runs,   &verb_export, &verb_check, &verb_data,
+                                        &verb_solve, &verb_parity, &verb_list,   &verb_man,   &verb_completion};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 /* One line on standard error, whatever bytes the user typed. */
@@ -15,6 +16,10 @@ static void print_sentence(const char *text) {
     fputs("semfocus: ", stderr);
     for (; *text != '\0'; text++) fputc(iscntrl((unsigned char)*text) ? '?' : *text, stderr);
     fputc('\n', stderr);
+}
+
+const cli_verb *verb_at(size_t i) {
+    return i < VERBS ? verbs[i] : NULL;
 }
 
 int fail(sf_status status) {
@@ -60,7 +65,7 @@ static void print_overview(FILE *stream) {
     fputs("semfocus: does this attention mechanism learn faster and generalize better, and why?\n\n"
           "usage: semfocus VERB [WORDS] [--setting value ...]\n\n",
           stream);
-    for (size_t i = 0; i < VERBS; i++) fprintf(stream, "  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+    for (size_t i = 0; i < VERBS; i++) fprintf(stream, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
     fputs("\n'semfocus VERB --help' tells a verb's settings; 'semfocus --version' the version.\n"
           "Try: semfocus train even-pairs --attention topk:5 --stop-at 95\n",
           stream);
@@ -87,9 +92,10 @@ static int print_verb_help(const cli_verb *verb) {
     static const struct {
         sf_setting_group group;
         const char *title;
-    } sections[] = {{SF_GROUP_FILE, "writing"}, {SF_GROUP_SAMPLE, "sequences"},  {SF_GROUP_DATA, "data"},
-                    {SF_GROUP_MODEL, "model"},  {SF_GROUP_TRAINING, "training"}, {SF_GROUP_MACHINE, "machine"},
-                    {SF_GROUP_OUTPUT, "output"}};
+    } sections[] = {{SF_GROUP_QUERY, "which runs"}, {SF_GROUP_EXPORT, "what"},       {SF_GROUP_FILE, "how many"},
+                    {SF_GROUP_OUT, "where to"},     {SF_GROUP_SAMPLE, "sequences"},  {SF_GROUP_DATA, "data"},
+                    {SF_GROUP_MODEL, "model"},      {SF_GROUP_TRAINING, "training"}, {SF_GROUP_MACHINE, "machine"},
+                    {SF_GROUP_STORE, "store"},      {SF_GROUP_OUTPUT, "output"}};
     printf("usage: semfocus %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
     if (verb->details != NULL) printf("\n%s", verb->details);
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {

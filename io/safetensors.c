@@ -8,8 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "io/atomic_file.h"
 
 struct sf_safetensors {
     json_t *header;
@@ -173,6 +175,69 @@ const sf_tensor *sf_safetensors_find(const sf_safetensors *file, const char *nam
 
 const char *sf_safetensors_metadata(const sf_safetensors *file, const char *key) {
     return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
+}
+
+uint64_t sf_safetensors_hash(const sf_safetensors *file) {
+    return sf_hash(SF_HASH_START, file->bytes, file->size);
+}
+
+/* The JSON header, padded with blanks to a multiple of 8; release with free(). */
+static char *header_text(const sf_tensor *tensors, size_t count, const char *const *metadata) {
+    json_t *header = json_object(), *about = json_object();
+    for (; metadata != NULL && metadata[0] != NULL; metadata += 2)
+        json_object_set_new(about, metadata[0], json_string(metadata[1]));
+    json_object_set_new(header, "__metadata__", about);
+    size_t offset = 0;
+    for (size_t i = 0; i < count; i++) {
+        json_t *shape = json_array();
+        for (size_t d = 0; d < tensors[i].rank; d++)
+            json_array_append_new(shape, json_integer((json_int_t)tensors[i].shape[d]));
+        json_object_set_new(header, tensors[i].name,
+                            json_pack("{s:s, s:o, s:[I, I]}", "dtype", tensors[i].dtype, "shape", shape, "data_offsets",
+                                      (json_int_t)offset, (json_int_t)(offset + tensors[i].size)));
+        offset += tensors[i].size;
+    }
+    const bool complete = json_object_size(header) == count + 1; /* not so if memory ran out on the way */
+    char *text = complete ? json_dumps(header, JSON_COMPACT) : NULL;
+    json_decref(header);
+    const size_t length = text != NULL ? strlen(text) : 0, padded = (length + 7) / 8 * 8;
+    char *roomy = text != NULL ? realloc(text, padded + 1) : NULL;
+    if (roomy == NULL) {
+        free(text);
+        return NULL;
+    }
+    memset(roomy + length, ' ', padded - length);
+    roomy[padded] = '\0';
+    return roomy;
+}
+
+static void put(FILE *stream, const void *bytes, size_t count, uint64_t *hash) {
+    fwrite(bytes, 1, count, stream); /* failures show in ferror() */
+    *hash = sf_hash(*hash, bytes, count);
+}
+
+sf_status sf_safetensors_write(const char *path, const sf_tensor *tensors, size_t count, const char *const *metadata,
+                               uint64_t *hash) {
+    const bool to_stdout = strcmp(path, "-") == 0;
+    char *header = header_text(tensors, count, metadata);
+    if (header == NULL) return sf_fail(SF_NO_MEMORY, "%s: no memory left for the file's header", path);
+    sf_atomic_file file = {.stream = stdout};
+    sf_status status = to_stdout ? SF_OK : sf_atomic_open(&file, path);
+    if (status == SF_OK) {
+        unsigned char length[LENGTH_BYTES];
+        uint64_t sum = SF_HASH_START;
+        for (size_t i = 0; i < LENGTH_BYTES; i++) length[i] = (unsigned char)(strlen(header) >> 8 * i);
+        put(file.stream, length, sizeof length, &sum);
+        put(file.stream, header, strlen(header), &sum);
+        for (size_t i = 0; i < count; i++) put(file.stream, tensors[i].bytes, tensors[i].size, &sum);
+        if (hash != NULL) *hash = sum;
+        if (!to_stdout)
+            status = sf_atomic_commit(&file);
+        else if (fflush(stdout) != 0 || ferror(stdout) != 0)
+            status = sf_fail(SF_IO_ERROR, "cannot write standard output: %s", strerror(errno));
+    }
+    free(header);
+    return status;
 }
 
 static sf_status wrong_type(const sf_tensor *tensor, const char *expected) {

@@ -1,5 +1,5 @@
-/* Reading safetensors: 8 bytes of header length, a JSON header, raw little-endian data (not aligned: copy, never cast).
- * Every claim of the header is checked: the tensors must tile the data exactly. */
+/* Safetensors: 8 bytes of header length, a JSON header, raw little-endian data (not aligned: copy, never cast).
+ * Reading checks every claim of the header: the tensors must tile the data exactly. */
 #ifndef SF_IO_SAFETENSORS_H
 #define SF_IO_SAFETENSORS_H
 
@@ -27,6 +27,13 @@ void sf_safetensors_close(sf_safetensors *file);
 const sf_tensor *sf_safetensors_find(const sf_safetensors *file, const char *name);
 const sf_tensor *sf_safetensors_at(const sf_safetensors *file, size_t i);
 const char *sf_safetensors_metadata(const sf_safetensors *file, const char *key);
+
+uint64_t sf_safetensors_hash(const sf_safetensors *file); /* of the whole file: any changed byte changes it */
+
+/* Writes tensors one after the other in the order given; `metadata` is name, value, ..., NULL. The file appears whole
+ * or not at all; "-" is standard output. `hash` (may be NULL) becomes that of the file. */
+sf_status sf_safetensors_write(const char *path, const sf_tensor *tensors, size_t count, const char *const *metadata,
+                               uint64_t *hash);
 
 /* Copies the elements of an F32 or F64 (I32 for integers) tensor; another type is SF_BAD_INPUT. */
 sf_status sf_tensor_reals(double *out /* [count] */, const sf_tensor *tensor);

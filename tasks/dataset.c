@@ -80,12 +80,16 @@ static sf_status add_sample(sf_dataset *data, const sf_task *task, sf_index inde
     return SF_OK;
 }
 
+sf_status sf_task_check_length(const sf_task *task, size_t length) {
+    if (length >= task->info.shortest && length <= task->info.longest) return SF_OK;
+    return sf_fail(SF_BAD_INPUT, "length %zu is out of range; %s has lengths %zu..%zu", length, task->info.name,
+                   task->info.shortest, task->info.longest);
+}
+
 sf_status sf_dataset_sample(sf_dataset **out, const sf_task *task, sf_split split, uint32_t seed, size_t count,
                             size_t length) {
     *out = NULL;
-    if (length < task->info.shortest || length > task->info.longest)
-        return sf_fail(SF_BAD_INPUT, "length %zu is out of range; %s has lengths %zu..%zu", length, task->info.name,
-                       task->info.shortest, task->info.longest);
+    SF_TRY(sf_task_check_length(task, length));
     if (count < 1 || count > UINT32_MAX)
         return sf_fail(SF_BAD_INPUT, "%zu is no number of sequences to sample; ask for 1..%u", count, UINT32_MAX);
     sf_dataset *data;

@@ -30,11 +30,20 @@ static sf_status refuse_given(const sf_config *config, const char *const *names,
     return SF_OK;
 }
 
-static sf_status sample_both(sf_run_data *data, const char *task, const sf_config *config) {
+sf_status sf_run_data_check(const char *task, const sf_config *config) {
     static const char *const only_tsv[] = {"vocab", "classes", NULL};
+    static const char *const only_sampled[] = {"length", "train-count", "heldout-count", NULL};
+    if (is_tsv(task))
+        return refuse_given(config, only_sampled, "belongs to built-in tasks; tsv: data has what its files hold");
     const sf_task *found;
     SF_TRY(sf_task_find(&found, task));
     SF_TRY(refuse_given(config, only_tsv, "is known for a built-in task and set only for tsv: data"));
+    return sf_task_check_length(found, (size_t)config->length);
+}
+
+static sf_status sample_both(sf_run_data *data, const char *task, const sf_config *config) {
+    const sf_task *found;
+    SF_TRY(sf_task_find(&found, task));
     const sf_task_info info = sf_task_describe(found);
     const uint32_t seed = sf_run_data_seed(config);
     data->pad = info.pad;
@@ -66,8 +75,6 @@ static sf_status size_up(sf_run_data *data, const sf_config *config) {
 }
 
 static sf_status read_both(sf_run_data *data, const char *names, const sf_config *config) {
-    static const char *const only_sampled[] = {"length", "train-count", "heldout-count", NULL};
-    SF_TRY(refuse_given(config, only_sampled, "belongs to built-in tasks; tsv: data has what its files hold"));
     char path[4096], *heldout;
     if (strlen(names) >= sizeof path)
         return sf_fail(SF_BAD_INPUT, "the file names after tsv: must be shorter than %zu characters", sizeof path);
@@ -94,6 +101,7 @@ static sf_status read_both(sf_run_data *data, const char *names, const sf_config
 
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config) {
     *out = (sf_run_data){0};
+    SF_TRY(sf_run_data_check(task, config));
     const sf_status status =
         is_tsv(task) ? read_both(out, task + strlen(TSV_PREFIX), config) : sample_both(out, task, config);
     if (status != SF_OK) {

@@ -13,6 +13,8 @@ typedef struct sf_run_data {
 
 /* Fills the config from the task's recipe; a tsv: name has none. */
 sf_status sf_run_data_recipe(sf_config *config, const char *task);
+/* Whether the settings suit the task, before any data is made. */
+sf_status sf_run_data_check(const char *task, const sf_config *config);
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config);
 void sf_run_data_close(sf_run_data *data);
 

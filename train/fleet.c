@@ -22,29 +22,6 @@ bool sf_backend_describe(sf_backend_info *out, size_t i) {
     return true;
 }
 
-/* A setting that would have no effect is a misunderstanding: say so. */
-static sf_status check_used(const sf_config *config, const char *const *names, const char *where) {
-    for (; *names != NULL; names++)
-        if (sf_config_given(config, *names))
-            return sf_fail(SF_BAD_INPUT, "%s has no effect without %s; leave it out or choose that", *names, where);
-    return SF_OK;
-}
-
-static sf_status check_config(const sf_config *config) {
-    if (config->optimizer != SF_SGD)
-        SF_TRY(check_used(config, (const char *const[]){"momentum", NULL}, "optimizer sgd"));
-    else
-        SF_TRY(check_used(config, (const char *const[]){"beta1", "beta2", "epsilon", NULL}, "optimizer adam or adamw"));
-    if (config->schedule != SF_DECAY)
-        SF_TRY(check_used(config, (const char *const[]){"gamma", NULL}, "schedule decay"));
-    if (config->schedule != SF_COSINE)
-        SF_TRY(check_used(config, (const char *const[]){"warmup", NULL}, "schedule cosine"));
-    if (config->schedule == SF_COSINE && config->warmup >= config->epochs)
-        return sf_fail(SF_BAD_INPUT, "warmup is %lld but must be less than epochs (%lld)", (long long)config->warmup,
-                       (long long)config->epochs);
-    return SF_OK;
-}
-
 /* Members of a fleet differ in seed, mechanism and settings, not in the size of their weights. */
 static sf_status check_same_shape(const sf_config *a, const sf_config *b) {
     if (a->width == b->width && a->mlp_width == b->mlp_width && a->heads == b->heads && a->blocks == b->blocks &&
@@ -78,7 +55,7 @@ static sf_status open_member(sf_fleet *fleet, const char *task, const sf_config 
     member->config = *config;
     SF_TRY(sf_run_data_recipe(&member->config, task));
     config = &member->config;
-    SF_TRY(check_config(config));
+    SF_TRY(sf_config_check(config));
     SF_TRY(check_same_shape(config, &fleet->members[0].config));
     sf_attention attention;
     SF_TRY(sf_attention_parse(&attention, config->attention));

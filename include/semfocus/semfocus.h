@@ -5,8 +5,10 @@
 #include "semfocus/attention.h"
 #include "semfocus/fleet.h"
 #include "semfocus/parity.h"
+#include "semfocus/session.h"
 #include "semfocus/settings.h"
 #include "semfocus/status.h"
+#include "semfocus/store.h"
 #include "semfocus/task.h"
 
 #endif

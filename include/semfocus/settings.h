@@ -13,7 +13,7 @@
 
 #include "semfocus/status.h"
 
-enum { SF_TEXT_SIZE = 128 };
+enum { SF_TEXT_SIZE = 128, SF_PATH_SIZE = 4096 };
 
 typedef enum sf_activation { SF_RELU, SF_GELU, SF_MISH } sf_activation;
 typedef enum sf_norm { SF_PRE_NORM, SF_POST_NORM } sf_norm;
@@ -22,6 +22,7 @@ typedef enum sf_schedule { SF_DECAY, SF_CONSTANT, SF_COSINE } sf_schedule;
 typedef enum sf_pad { SF_PAD_NONE, SF_PAD_MASK } sf_pad;
 typedef enum sf_device { SF_CPU } sf_device;
 typedef enum sf_precision { SF_F32 } sf_precision;
+typedef enum sf_export_format { SF_SAFETENSORS, SF_CSV } sf_export_format;
 
 typedef struct sf_config {
     /* data */
@@ -37,9 +38,11 @@ typedef struct sf_config {
     double lr, gamma, momentum, weight_decay, beta1, beta2, epsilon, clip, stop_at;
     int64_t batch, epochs, warmup;
     /* machine and output */
-    int64_t threads, device, precision, json, quiet;
+    int64_t threads, device, precision, checkpoint_seconds, json, quiet;
     int64_t count;
-    char out[4096];
+    char out[SF_PATH_SIZE], store[SF_PATH_SIZE], where[1024];
+    int64_t format; /* sf_export_format */
+    int64_t best;
     uint64_t given; /* bit i: setting i of the table was set by the user */
 } sf_config;
 
@@ -52,7 +55,11 @@ typedef enum sf_setting_group {
     SF_GROUP_TRAINING = 8, /* optimizer, schedule, stopping */
     SF_GROUP_MACHINE = 16, /* where and how it is computed */
     SF_GROUP_OUTPUT = 32,  /* what is printed */
-    SF_GROUP_FILE = 64,    /* what is written */
+    SF_GROUP_FILE = 64,    /* what is sampled into a file */
+    SF_GROUP_OUT = 128,    /* where it is written */
+    SF_GROUP_STORE = 256,  /* the run store */
+    SF_GROUP_QUERY = 512,  /* which runs */
+    SF_GROUP_EXPORT = 1024 /* what of a run is exported */
 } sf_setting_group;
 
 typedef struct sf_setting {
@@ -61,7 +68,7 @@ typedef struct sf_setting {
     sf_setting_group group;
     size_t offset;       /* of the member of sf_config */
     const char *initial; /* the default, as a user would write it */
-    double low, high;    /* bounds, both included */
+    double low, high;    /* bounds, both included; SF_TEXT: high is the room in sf_config */
     const char *choices; /* SF_CHOICE: "relu|gelu|mish", in the order of the enum */
     const char *value;   /* what --help shows for the value: N, S, ... */
     const char *help;
@@ -71,11 +78,16 @@ const sf_setting *sf_setting_at(size_t i); /* NULL past the end */
 /* Unknown names are SF_BAD_INPUT and name the nearest one among `groups` (a mask of sf_setting_group). */
 sf_status sf_setting_find(const sf_setting **out, const char *name, unsigned groups);
 
+/* Whether a run's numbers depend on the setting: it is then part of the run's id. */
+bool sf_setting_changes_numbers(const sf_setting *setting, const sf_config *config);
+
 void sf_config_init(sf_config *config);
 sf_status sf_config_set(sf_config *config, const char *name, const char *value);
 bool sf_config_given(const sf_config *config, const char *name);
 /* The value as the user would write it, for listings. */
 void sf_config_text(char out[SF_TEXT_SIZE], const sf_config *config, const sf_setting *setting);
+/* Rules between settings, once a recipe is applied. */
+sf_status sf_config_check(const sf_config *config);
 /* Fills what was not given from a recipe: name, value, ..., NULL. */
 sf_status sf_config_apply_recipe(sf_config *config, const char *const *recipe);
 

@@ -32,6 +32,9 @@ const sf_task *sf_task_at(size_t i); /* the i-th of the registry, NULL past the 
 sf_status sf_task_find(const sf_task **out, const char *name);
 sf_task_info sf_task_describe(const sf_task *task);
 
+/* Whether the task can sample this length. */
+sf_status sf_task_check_length(const sf_task *task, size_t length);
+
 /* The label of a sequence by an independent solver; a sequence that is not of the task is SF_BAD_INPUT. */
 sf_status sf_task_solve(int32_t *label, const sf_task *task, const int32_t *tokens /* [count] */, size_t count);
 

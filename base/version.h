@@ -1,0 +1,8 @@
+/* Versions that runs record. */
+#ifndef SF_BASE_VERSION_H
+#define SF_BASE_VERSION_H
+
+/* Raised by every change that alters the bits of a trained model: data, streams, initial weights, order of arithmetic. */
+#define SF_NUMERICS_VERSION 1
+
+#endif

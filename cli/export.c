@@ -1,0 +1,39 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int export_run(sf_store *store, const cli_request *request) {
+    const sf_config *config = &request->config;
+    sf_stored_run run;
+    sf_status status = sf_store_find(&run, store, request->words[0]);
+    if (status != SF_OK) return fail(status);
+    const char *path = *config->out != '\0' ? config->out : "-";
+    status = config->format == SF_SAFETENSORS ? sf_store_export_weights(store, &run, config->best != 0, path)
+                                              : sf_store_export_curve(store, &run, path);
+    return status == SF_OK ? EXIT_DONE : fail(status);
+}
+
+static int run(const cli_request *request) {
+    if (request->config.best && request->config.format != SF_SAFETENSORS)
+        return fail_usage("--best chooses weights; add --format safetensors or leave it out");
+    sf_store *store;
+    const sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ);
+    if (status != SF_OK) return fail(status);
+    const int code = export_run(store, request);
+    sf_store_close(store);
+    return code;
+}
+
+const cli_verb verb_export = {
+    .name = "export",
+    .usage = "RUN [--format safetensors|csv] [--best] [--out FILE]",
+    .summary = "write a run's weights (safetensors) or its curve (csv)",
+    .details = "RUN is an id of 'semfocus runs' or an unambiguous beginning of it. The csv has the published columns\n"
+               "epoch,tr-ce,tr-ac,va-ce,va-ac; the weights have their published names and load into PyTorch.\n"
+               "example: semfocus export 3f2a --format safetensors --out weights.safetensors\n",
+    .groups = SF_GROUP_EXPORT | SF_GROUP_OUT | SF_GROUP_STORE | SF_GROUP_MACHINE | SF_GROUP_OUTPUT,
+    .fewest_words = 1,
+    .most_words = 1,
+    .run = run,
+};

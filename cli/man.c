@@ -1,0 +1,112 @@
+/* The manual page and the shell completion, both from the tables of verbs and settings. */
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Text with what troff would take for a request or an escape made plain. */
+static void print_plain(const char *text) {
+    bool line_start = true;
+    for (; *text != '\0'; text++) {
+        if (line_start && (*text == '.' || *text == '\'')) fputs("\\&", stdout);
+        if (*text == '\\')
+            fputs("\\e", stdout);
+        else if (*text == '-')
+            fputs("\\-", stdout);
+        else
+            putchar(*text);
+        line_start = *text == '\n';
+    }
+}
+
+static void print_setting_page(const sf_setting *setting) {
+    printf(".TP\n.B \\-\\-");
+    print_plain(setting->name);
+    const char *value = setting->kind == SF_CHOICE ? setting->choices : setting->value;
+    if (value != NULL) {
+        printf(" \\fI");
+        print_plain(value);
+        printf("\\fR");
+    }
+    putchar('\n');
+    print_plain(setting->help);
+    if (setting->kind == SF_INTEGER || setting->kind == SF_REAL)
+        printf(" (%.10g to %.10g, default %s)", setting->low, setting->high, setting->initial);
+    else if (setting->kind != SF_FLAG && *setting->initial != '\0')
+        printf(" (default %s)", setting->initial);
+    putchar('\n');
+}
+
+static int run_man(const cli_request *request) {
+    (void)request;
+    printf(".TH SEMFOCUS 1 \"\" \"semfocus " SF_VERSION "\"\n.SH NAME\nsemfocus \\- a lab for attention mechanisms\n"
+           ".SH SYNOPSIS\n.B semfocus\n.I VERB\n[words] [\\-\\-setting value ...]\n.SH DESCRIPTION\n"
+           "Trains transformers with any attention mechanism and tells which learns faster and generalizes "
+           "better.\n.SH VERBS\n");
+    const cli_verb *verb;
+    for (size_t i = 0; (verb = verb_at(i)) != NULL; i++) {
+        printf(".TP\n.B %s \\fR", verb->name);
+        print_plain(verb->usage);
+        putchar('\n');
+        print_plain(verb->summary);
+        printf(".\n");
+        if (verb->details == NULL) continue;
+        printf(".RS\n.nf\n");
+        print_plain(verb->details);
+        printf(".fi\n.RE\n");
+    }
+    printf(".SH SETTINGS\nA verb's \\-\\-help tells which of them it takes.\n");
+    const sf_setting *setting;
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) print_setting_page(setting);
+    printf(".SH ENVIRONMENT\n.TP\n.B SEMFOCUS_ISA\nscalar, avx2 or avx512 instead of the widest instruction set of the "
+           "CPU.\n"
+           ".SH EXIT STATUS\n0 done, 1 failed work, 2 bad usage or input.\n");
+    return finish_output();
+}
+
+static int run_completion(const cli_request *request) {
+    (void)request;
+    puts("_semfocus() {\n    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n    case $before "
+         "in");
+    const sf_setting *setting;
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
+        if (setting->kind != SF_CHOICE) continue;
+        printf("    --%s) COMPREPLY=($(compgen -W '", setting->name);
+        for (const char *at = setting->choices; *at != '\0'; at++) putchar(*at == '|' ? ' ' : *at);
+        puts("' -- \"$word\")); return ;;");
+    }
+    puts("    --store) COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n"
+         "    --out) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n    esac");
+    printf("    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W '");
+    const cli_verb *verb;
+    for (size_t i = 0; (verb = verb_at(i)) != NULL; i++) printf("%s ", verb->name);
+    puts("--help --version' -- \"$word\"))\n        return\n    fi\n    case ${COMP_WORDS[1]}:$word in");
+    for (size_t i = 0; (verb = verb_at(i)) != NULL; i++) {
+        printf("    %s:-*) COMPREPLY=($(compgen -W '--help", verb->name);
+        for (size_t j = 0; (setting = sf_setting_at(j)) != NULL; j++)
+            if ((setting->group & verb->groups) != 0) printf(" --%s", setting->name);
+        puts("' -- \"$word\")) ;;");
+    }
+    printf("    train:* | data:* | solve:*) COMPREPLY=($(compgen -f -W '");
+    const sf_task *task;
+    for (size_t i = 0; (task = sf_task_at(i)) != NULL; i++) printf("%s ", sf_task_describe(task).name);
+    puts("' -- \"$word\")) ;;\n    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\ncomplete -o filenames -F "
+         "_semfocus semfocus");
+    return finish_output();
+}
+
+const cli_verb verb_man = {
+    .name = "man",
+    .usage = "",
+    .summary = "print the manual page (semfocus man | man -l -)",
+    .groups = 0,
+    .run = run_man,
+};
+
+const cli_verb verb_completion = {
+    .name = "completion",
+    .usage = "",
+    .summary = "print bash completion (source <(semfocus completion))",
+    .groups = 0,
+    .run = run_completion,
+};

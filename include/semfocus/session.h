@@ -1,0 +1,42 @@
+/* A session: does what is missing of a list of runs, into a store. Runs that are done are skipped, unfinished ones go
+ * on where their checkpoint left them, failed ones are tried again; runs that another process is at are left to it, and
+ * taken over if it dies. */
+#ifndef SEMFOCUS_SESSION_H
+#define SEMFOCUS_SESSION_H
+
+#include <stdatomic.h>
+
+#include "semfocus/store.h"
+
+typedef enum sf_event_kind {
+    SF_EVENT_STARTED, /* from the beginning, or after `row.epoch` epochs */
+    SF_EVENT_STEP,
+    SF_EVENT_EPOCH,
+    SF_EVENT_FINISHED, /* also for runs that were done before */
+    SF_EVENT_STOPPED,  /* on request; checkpointed */
+    SF_EVENT_FAILED,   /* `message` says why */
+    SF_EVENT_WAITING,  /* the rest is under way elsewhere */
+} sf_event_kind;
+
+typedef struct sf_event {
+    sf_event_kind kind;
+    size_t run; /* index into the list */
+    const char *id, *message;
+    sf_epoch row;
+    size_t step, steps;
+} sf_event;
+
+typedef struct sf_session {
+    const char *task;
+    const sf_config *configs; /* [count] */
+    size_t count;
+    const atomic_int *stop;                                 /* not 0: checkpoint and return; may be NULL */
+    void (*on_event)(void *context, const sf_event *event); /* one call at a time; may be NULL */
+    void *context;
+} sf_session;
+
+/* SF_OK if every run is done or diverged, SF_INTERRUPTED if stopped, SF_IO_ERROR if some failed (each had its event).
+ */
+sf_status sf_session_run(sf_store *store, const sf_session *session);
+
+#endif

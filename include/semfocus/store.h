@@ -1,0 +1,70 @@
+/* The run store: a folder with runs.db (SQLite) and the checkpoints of its runs.
+ *
+ * A run's id is the hash of everything that changes its numbers. Its curve, its status and its checkpoint can never
+ * disagree after a crash: the database names the valid checkpoint, and rows newer than it are computed again. */
+#ifndef SEMFOCUS_STORE_H
+#define SEMFOCUS_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "semfocus/attention.h"
+#include "semfocus/fleet.h"
+#include "semfocus/settings.h"
+#include "semfocus/status.h"
+
+typedef struct sf_store sf_store;
+typedef enum sf_store_access { SF_STORE_READ, SF_STORE_WRITE } sf_store_access;
+
+enum { SF_RUN_ID_SIZE = 17, SF_RUN_MESSAGE_SIZE = 512 };
+
+typedef struct sf_stored_run {
+    int64_t number; /* of the run within the store */
+    char id[SF_RUN_ID_SIZE];
+    char task[SF_PATH_SIZE], attention[SF_SPELLING_SIZE];
+    int64_t seed;
+    char status[16];                         /* pending, running, done, diverged, failed */
+    char message[SF_RUN_MESSAGE_SIZE];       /* why it failed, or empty */
+    size_t epochs;                           /* rows of its curve */
+    size_t converged_epoch;                  /* 0: not yet */
+    double train_accuracy, heldout_accuracy; /* of the last row */
+    size_t best_epoch;                       /* first row with the best held-out accuracy; 0: none */
+    double best_accuracy;
+    size_t diverged_epoch, diverged_step;
+    size_t checkpoint_epoch; /* 0: none */
+    size_t best_saved_epoch; /* of the best checkpoint; 0: none */
+    uint64_t checkpoint_hash, best_hash, weights_hash;
+    char isa[16];
+} sf_stored_run;
+
+/* A store opened for writing is made if it is not there. */
+sf_status sf_store_open(sf_store **out, const char *folder, sf_store_access access);
+void sf_store_close(sf_store *store);
+
+/* Calls `each` for every run, or those for which the SQL condition `where` (may be NULL or "") holds, oldest first. */
+sf_status sf_store_each_run(sf_store *store, const char *where, void (*each)(void *context, const sf_stored_run *run),
+                            void *context);
+/* By id or an unambiguous beginning of it. */
+sf_status sf_store_find(sf_stored_run *out, sf_store *store, const char *id);
+sf_status sf_store_each_epoch(sf_store *store, const sf_stored_run *run,
+                              void (*each)(void *context, const sf_epoch *row), void *context);
+/* The settings a run was made with, and its environment as JSON text (release with free()). */
+sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *run);
+sf_status sf_store_environment(char **out, sf_store *store, const sf_stored_run *run);
+
+/* Plain weights under their published names, of the last checkpoint or the best; "-" is standard output. */
+sf_status sf_store_export_weights(sf_store *store, const sf_stored_run *run, bool best, const char *path);
+
+/* The curve as CSV: epoch,tr-ce,tr-ac,va-ce,va-ac. */
+sf_status sf_store_export_curve(sf_store *store, const sf_stored_run *run, const char *path);
+
+/* Proves that a run's curve and checkpoints agree: rows are complete, files are what was written, and evaluating the
+ * saved weights gives the row of their epoch bit by bit. SF_IO_ERROR with a sentence if not. */
+sf_status sf_store_check(sf_store *store, const sf_stored_run *run);
+
+/* The id a run of this task with these settings has; fills the settings with the task's recipe. */
+sf_status sf_run_identify(char id[SF_RUN_ID_SIZE], char attention[SF_SPELLING_SIZE], sf_config *config,
+                          const char *task);
+
+#endif

@@ -1,0 +1,105 @@
+#include "lab/database.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+sf_status sf_database_error(const sf_database *db) {
+    const int code = db->handle != NULL ? sqlite3_errcode(db->handle) : SQLITE_NOMEM;
+    switch (code & 0xff) {
+    case SQLITE_NOMEM:
+        return sf_fail(SF_NO_MEMORY, "no memory left for the store '%s'", db->path);
+    case SQLITE_FULL:
+        return sf_fail(SF_IO_ERROR, "the disk of the store '%s' is full; make room, then the same command goes on",
+                       db->path);
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+        return sf_fail(SF_IO_ERROR,
+                       "the store '%s' cannot be written; change its permissions or name another with --store",
+                       db->path);
+    case SQLITE_CANTOPEN:
+        return sf_fail(SF_IO_ERROR, "the store '%s' cannot be opened; check the path and its permissions", db->path);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return sf_fail(SF_IO_ERROR, "the store '%s' is damaged (%s); put back a copy of it", db->path,
+                       sqlite3_errmsg(db->handle));
+    case SQLITE_BUSY:
+        return sf_fail(SF_IO_ERROR, "the store '%s' was busy for a minute; try again when other processes are done",
+                       db->path);
+    default:
+        return sf_fail(SF_IO_ERROR, "the store '%s' failed: %s", db->path, sqlite3_errmsg(db->handle));
+    }
+}
+
+static int bind_one(sqlite3_stmt *statement, int at, char kind, va_list *values) {
+    switch (kind) {
+    case 'i':
+        return sqlite3_bind_int64(statement, at, va_arg(*values, int64_t));
+    case 'z': {
+        const size_t value = va_arg(*values, size_t);
+        return value == 0 ? sqlite3_bind_null(statement, at) : sqlite3_bind_int64(statement, at, (sqlite3_int64)value);
+    }
+    case 'r':
+        return sqlite3_bind_double(statement, at, va_arg(*values, double));
+    case 'h': {
+        char text[17];
+        snprintf(text, sizeof text, "%016" PRIx64, va_arg(*values, uint64_t));
+        return sqlite3_bind_text(statement, at, text, -1, SQLITE_TRANSIENT);
+    }
+    default: { /* 't' */
+        const char *text = va_arg(*values, const char *);
+        return text == NULL ? sqlite3_bind_null(statement, at)
+                            : sqlite3_bind_text(statement, at, text, -1, SQLITE_TRANSIENT);
+    }
+    }
+}
+
+static sf_status prepare(sqlite3_stmt **out, const sf_database *db, const char *sql, const char *kinds,
+                         va_list *values) {
+    *out = NULL;
+    if (sqlite3_prepare_v2(db->handle, sql, -1, out, NULL) != SQLITE_OK) return sf_database_error(db);
+    for (int i = 0; kinds[i] != '\0'; i++)
+        if (bind_one(*out, i + 1, kinds[i], values) != SQLITE_OK) {
+            const sf_status status = sf_database_error(db);
+            sqlite3_finalize(*out);
+            *out = NULL;
+            return status;
+        }
+    return SF_OK;
+}
+
+sf_status sf_database_prepare(sqlite3_stmt **out, const sf_database *db, const char *sql, const char *kinds, ...) {
+    va_list values;
+    va_start(values, kinds);
+    const sf_status status = prepare(out, db, sql, kinds, &values);
+    va_end(values);
+    return status;
+}
+
+sf_status sf_database_step(const sf_database *db, sqlite3_stmt *statement, bool *row) {
+    const int code = sqlite3_step(statement);
+    *row = code == SQLITE_ROW;
+    return code == SQLITE_ROW || code == SQLITE_DONE ? SF_OK : sf_database_error(db);
+}
+
+sf_status sf_database_run(const sf_database *db, const char *sql, const char *kinds, ...) {
+    sqlite3_stmt *statement;
+    va_list values;
+    va_start(values, kinds);
+    sf_status status = prepare(&statement, db, sql, kinds, &values);
+    va_end(values);
+    for (bool row = true; row && status == SF_OK;) status = sf_database_step(db, statement, &row);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+sf_status sf_database_begin(const sf_database *db) {
+    return sf_database_run(db, "BEGIN IMMEDIATE", "");
+}
+
+sf_status sf_database_end(const sf_database *db, sf_status status) {
+    if (status == SF_OK) status = sf_database_run(db, "COMMIT", "");
+    if (status != SF_OK && sqlite3_get_autocommit(db->handle) == 0)
+        sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
+    return status;
+}

@@ -1,0 +1,68 @@
+/* What makes two runs the same run. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/attention.h"
+#include "base/hash.h"
+#include "base/version.h"
+#include "semfocus/store.h"
+#include "train/data.h"
+
+static uint64_t add_text(uint64_t hash, const char *text) {
+    return sf_hash(hash, text, strlen(text) + 1);
+}
+
+static uint64_t add_dataset(uint64_t hash, const sf_dataset *data) {
+    for (size_t i = 0; i < sf_dataset_count(data); i++) {
+        size_t count;
+        const int32_t *tokens = sf_dataset_tokens(data, i, &count);
+        const int32_t label = sf_dataset_label(data, i);
+        hash = sf_hash(sf_hash(hash, tokens, count * sizeof *tokens), &label, sizeof label);
+    }
+    return hash;
+}
+
+/* A built-in task is its name; a user's files are what they hold, wherever they lie. */
+static sf_status add_task(uint64_t *hash, size_t *longest, const char *task, const sf_config *config) {
+    *longest = (size_t)config->length;
+    if (strncmp(task, "tsv:", 4) != 0) {
+        *hash = add_text(*hash, task);
+        return SF_OK;
+    }
+    sf_run_data data;
+    SF_TRY(sf_run_data_open(&data, task, config));
+    *hash = add_dataset(add_dataset(add_text(*hash, "tsv"), data.training), data.heldout);
+    *longest = data.longest;
+    sf_run_data_close(&data);
+    return SF_OK;
+}
+
+sf_status sf_run_identify(char id[SF_RUN_ID_SIZE], char attention[SF_SPELLING_SIZE], sf_config *config,
+                          const char *task) {
+    SF_TRY(sf_run_data_recipe(config, task));
+    SF_TRY(sf_config_check(config));
+    SF_TRY(sf_run_data_check(task, config));
+    sf_attention parsed;
+    SF_TRY(sf_attention_parse(&parsed, config->attention));
+    char version[16];
+    snprintf(version, sizeof version, "%d", SF_NUMERICS_VERSION);
+    uint64_t hash = add_text(SF_HASH_START, version);
+    size_t longest;
+    SF_TRY(add_task(&hash, &longest, task, config));
+    parsed = sf_attention_resolve(parsed, longest);
+    sf_attention_spell(attention, &parsed);
+
+    sf_config resolved = *config; /* spelled one way, so that equal runs have equal text */
+    strcpy(resolved.attention, attention);
+    resolved.data_seed = sf_run_data_seed(config);
+    const sf_setting *setting;
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
+        if (!sf_setting_changes_numbers(setting, config)) continue;
+        char value[SF_TEXT_SIZE];
+        sf_config_text(value, &resolved, setting);
+        hash = add_text(add_text(hash, setting->name), value);
+    }
+    snprintf(id, SF_RUN_ID_SIZE, "%016" PRIx64, hash);
+    return SF_OK;
+}

@@ -1,0 +1,108 @@
+#include "lab/saved_state.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/cpu/cpu.h"
+#include "train/checkpoint.h"
+#include "train/optimizer.h"
+
+sf_status sf_run_state_open(sf_run_state *out, const char *task, const sf_config *config, const sf_stored_run *run) {
+    *out = (sf_run_state){.run = *run, .best_accuracy = -1};
+    SF_TRY(sf_fleet_create(&out->fleet, task, config, 1));
+    const sf_member *member = sf_fleet_member(out->fleet, 0);
+    out->block_count = 1 + sf_optimizer_moments(&member->config);
+    for (size_t i = 0; i < out->block_count; i++) SF_TRY(SF_NEW(&out->blocks[i], member->model.size));
+    return SF_NEW(&out->best, member->model.size);
+}
+
+void sf_run_state_close(sf_run_state *state) {
+    for (size_t i = 0; i < SF_MOST_BLOCKS; i++) sf_release(state->blocks[i]);
+    sf_release(state->best);
+    sf_fleet_destroy(state->fleet);
+}
+
+sf_status sf_run_state_load(sf_run_state *state, sf_store *store, bool *gone) {
+    const sf_stored_run *run = &state->run;
+    *gone = false;
+    if (run->checkpoint_epoch == 0) return SF_OK;
+    if (strcmp(run->isa, sf_cpu_isa_name()) != 0)
+        return sf_fail(
+            SF_UNSUPPORTED,
+            "run %s was begun with the instruction set %s and this is %s, which would not give the same bits; "
+            "set SEMFOCUS_ISA=%s or name another store with --store",
+            run->id, run->isa, sf_cpu_isa_name(), run->isa);
+    char path[SF_CHECKPOINT_PATH_SIZE];
+    sf_store_checkpoint_path(path, store, run->id, false, run->checkpoint_epoch);
+    if (access(path, F_OK) != 0) {
+        *gone = true;
+        return SF_OK;
+    }
+    const sf_model *model = &sf_fleet_member(state->fleet, 0)->model;
+    SF_TRY(sf_checkpoint_read(state->blocks, state->block_count, path, run->checkpoint_hash, model));
+    sf_epoch row;
+    SF_TRY(sf_store_row(&row, store, run, run->checkpoint_epoch));
+    size_t converged;
+    SF_TRY(sf_store_first_epoch_at(&converged, store, run, SF_CONVERGED_AT, run->checkpoint_epoch));
+    sf_fleet_resume(state->fleet, 0, &row, converged, state->blocks);
+    state->saved = (sf_saved){.epoch = run->checkpoint_epoch,
+                              .hash = run->checkpoint_hash,
+                              .best_epoch = run->best_saved_epoch,
+                              .best_hash = run->best_hash,
+                              .weights_hash = run->weights_hash};
+    if (run->best_saved_epoch > 0) {
+        sf_epoch best;
+        SF_TRY(sf_store_row(&best, store, run, run->best_saved_epoch));
+        state->best_epoch = run->best_saved_epoch;
+        state->best_accuracy = best.heldout_accuracy;
+    }
+    return SF_OK;
+}
+
+void sf_run_state_note(sf_run_state *state) {
+    const sf_epoch *last = &sf_fleet_member(state->fleet, 0)->report.last;
+    if (last->heldout_accuracy <= state->best_accuracy) return;
+    state->best_accuracy = last->heldout_accuracy;
+    state->best_epoch = last->epoch;
+    sf_fleet_read(state->fleet, 0, 0, state->best);
+}
+
+sf_status sf_run_state_save(sf_run_state *state, const sf_store *store) {
+    const sf_member *member = sf_fleet_member(state->fleet, 0);
+    const char *id = state->run.id;
+    char path[SF_CHECKPOINT_PATH_SIZE];
+    sf_saved saved = state->saved;
+    saved.epoch = member->report.last.epoch;
+    for (size_t i = 0; i < state->block_count; i++) sf_fleet_read(state->fleet, 0, i, state->blocks[i]);
+    saved.weights_hash = sf_model_hash(&member->model, state->blocks[0]);
+    sf_checkpoint_label label = {.run = id, .isa = sf_cpu_isa_name(), .epoch = saved.epoch};
+    sf_store_checkpoint_path(path, store, id, false, saved.epoch);
+    SF_TRY(sf_checkpoint_write(&saved.hash, path, &member->model, state->blocks, state->block_count, &label));
+    if (state->best_epoch != saved.best_epoch) {
+        label.epoch = saved.best_epoch = state->best_epoch;
+        sf_store_checkpoint_path(path, store, id, true, saved.best_epoch);
+        SF_TRY(sf_checkpoint_write(&saved.best_hash, path, &member->model, &state->best, 1, &label));
+    }
+    state->saved = saved;
+    return SF_OK;
+}
+
+/* Everything of this run in the folder but its valid files: older checkpoints, and what a crash left behind. */
+void sf_run_state_sweep(const sf_run_state *state, const sf_store *store) {
+    char last[SF_CHECKPOINT_PATH_SIZE], best[SF_CHECKPOINT_PATH_SIZE], folder[SF_CHECKPOINT_PATH_SIZE];
+    const char *id = state->run.id;
+    sf_store_checkpoint_path(last, store, id, false, state->saved.epoch);
+    sf_store_checkpoint_path(best, store, id, true, state->saved.best_epoch);
+    snprintf(folder, sizeof folder, "%s/checkpoints", sf_store_folder(store));
+    DIR *listing = opendir(folder);
+    if (listing == NULL) return; /* left-overs do no harm */
+    for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+        char path[SF_CHECKPOINT_PATH_SIZE + 300];
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (strncmp(entry->d_name, id, strlen(id)) == 0 && strcmp(path, last) != 0 && strcmp(path, best) != 0)
+            unlink(path);
+    }
+    closedir(listing);
+}

@@ -1,0 +1,272 @@
+#include "semfocus/session.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "base/threads.h"
+#include "kernels/cpu/cpu.h"
+#include "lab/claim.h"
+#include "lab/environment.h"
+#include "lab/saved_state.h"
+
+typedef enum job_state { OPEN, TAKEN, OVER } job_state;
+
+typedef struct job { /* one run of the list */
+    sf_config config;
+    char id[SF_RUN_ID_SIZE];
+    sf_stored_run run;
+    job_state state;
+} job;
+
+typedef struct hall { /* what the workers share; store, states and events under the lock */
+    sf_store *store;
+    const sf_session *session;
+    pthread_mutex_t lock;
+    job *jobs; /* [count] */
+    size_t count;
+    bool waiting_said;
+    size_t failed;
+    sf_status fatal; /* the store itself fails: nobody goes on */
+} hall;
+
+static double now_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static bool told_to_stop(const hall *h) {
+    return h->session->stop != NULL && atomic_load(h->session->stop) != 0;
+}
+
+static void emit(const hall *h, sf_event event) {
+    if (h->session->on_event == NULL) return;
+    event.id = h->jobs[event.run].id;
+    h->session->on_event(h->session->context, &event);
+}
+
+/* Whether the stored run already has what was asked for. Only what a checkpoint backs counts. */
+static sf_status is_satisfied(bool *out, hall *h, const job *j) {
+    *out = strcmp(j->run.status, "diverged") == 0 || j->run.checkpoint_epoch >= (size_t)j->config.epochs;
+    if (*out || j->config.stop_at <= 0 || j->run.checkpoint_epoch == 0) return SF_OK;
+    size_t epoch;
+    SF_TRY(sf_store_first_epoch_at(&epoch, h->store, &j->run, j->config.stop_at, j->run.checkpoint_epoch));
+    *out = epoch > 0;
+    return SF_OK;
+}
+
+/* Claims job i if it is free and still needs work; *claim stays -1 otherwise. */
+static sf_status try_to_take(int *claim, hall *h, size_t i) {
+    job *j = &h->jobs[i];
+    bool satisfied;
+    SF_TRY(sf_claim_take(claim, sf_store_folder(h->store), j->run.number));
+    if (*claim < 0) return SF_OK;
+    sf_status status = sf_store_find(&j->run, h->store, j->id);
+    if (status == SF_OK) status = is_satisfied(&satisfied, h, j);
+    if (status == SF_OK && !satisfied) {
+        j->state = TAKEN;
+        return SF_OK;
+    }
+    if (status == SF_OK && strcmp(j->run.status, "done") != 0 && strcmp(j->run.status, "diverged") != 0)
+        status = sf_store_finish(h->store, &j->run, "done", NULL, 0, 0); /* it died between checkpoint and this */
+    sf_claim_give_back(*claim);
+    *claim = -1;
+    SF_TRY(status);
+    j->state = OVER;
+    emit(h, (sf_event){.kind = SF_EVENT_FINISHED, .run = i});
+    return SF_OK;
+}
+
+/* The next run to work at, under a claim; false when there is none left. Waits for runs that others are at. */
+static bool next_job(size_t *index, int *claim, hall *h) {
+    for (;;) {
+        size_t open = 0;
+        pthread_mutex_lock(&h->lock);
+        for (size_t i = 0; i < h->count && h->fatal == SF_OK && !told_to_stop(h); i++) {
+            if (h->jobs[i].state != OPEN) continue;
+            h->fatal = try_to_take(claim, h, i);
+            if (h->fatal == SF_OK && *claim >= 0) {
+                *index = i;
+                pthread_mutex_unlock(&h->lock);
+                return true;
+            }
+            open += h->jobs[i].state == OPEN;
+        }
+        const bool stop = h->fatal != SF_OK || told_to_stop(h) || open == 0;
+        if (!stop && !h->waiting_said) {
+            h->waiting_said = true;
+            emit(h, (sf_event){.kind = SF_EVENT_WAITING});
+        }
+        pthread_mutex_unlock(&h->lock);
+        if (stop) return false;
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    }
+}
+
+typedef struct step_context {
+    hall *h;
+    size_t run;
+} step_context;
+
+static void on_step(void *context, size_t step, size_t steps) {
+    const step_context *at = context;
+    pthread_mutex_lock(&at->h->lock);
+    emit(at->h, (sf_event){.kind = SF_EVENT_STEP, .run = at->run, .step = step, .steps = steps});
+    pthread_mutex_unlock(&at->h->lock);
+}
+
+/* Store calls of a worker. */
+#define LOCKED(h, status, call)                                                                                        \
+    do {                                                                                                               \
+        pthread_mutex_lock(&(h)->lock);                                                                                \
+        (status) = (call);                                                                                             \
+        pthread_mutex_unlock(&(h)->lock);                                                                              \
+    } while (0)
+
+static sf_status begin(hall *h, job *j, sf_run_state *state) {
+    bool gone;
+    SF_TRY(sf_run_state_load(state, h->store, &gone));
+    if (gone) {
+        SF_TRY(sf_store_begin_anew(h->store, &j->run));
+        state->run.checkpoint_epoch = state->run.best_saved_epoch = 0;
+    }
+    char *environment = sf_environment_text(&j->config);
+    if (environment == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to begin run %s", j->id);
+    const sf_status status = sf_store_begin(h->store, &j->run, sf_cpu_isa_name(), environment);
+    free(environment);
+    if (status == SF_OK) sf_run_state_sweep(state, h->store);
+    return status;
+}
+
+static sf_status checkpoint(hall *h, const job *j, sf_run_state *state) {
+    sf_status status = sf_run_state_save(state, h->store);
+    if (status == SF_OK) LOCKED(h, status, sf_store_saved(h->store, &j->run, &state->saved));
+    if (status == SF_OK) sf_run_state_sweep(state, h->store);
+    return status;
+}
+
+/* Trains to the end, or until told to stop (SF_INTERRUPTED). */
+static sf_status train(hall *h, job *j, size_t index, sf_run_state *state) {
+    const sf_report *report = &sf_fleet_member(state->fleet, 0)->report;
+    double checkpointed = now_seconds();
+    sf_status status = SF_OK;
+    while (status == SF_OK && !sf_fleet_finished(state->fleet)) {
+        const double start = now_seconds();
+        const size_t before = report->last.epoch;
+        status = sf_fleet_advance(state->fleet);
+        if (report->last.epoch == before) continue;
+        sf_run_state_note(state);
+        const double end = now_seconds();
+        sf_status stored;
+        LOCKED(h, stored, sf_store_append(h->store, &j->run, &report->last, end - start));
+        if (stored != SF_OK) return stored;
+        pthread_mutex_lock(&h->lock);
+        emit(h, (sf_event){.kind = SF_EVENT_EPOCH, .run = index, .row = report->last});
+        pthread_mutex_unlock(&h->lock);
+        if (end - checkpointed < (double)j->config.checkpoint_seconds || sf_fleet_finished(state->fleet)) continue;
+        SF_TRY(checkpoint(h, j, state));
+        checkpointed = now_seconds();
+    }
+    if (status != SF_OK && status != SF_INTERRUPTED) return status;
+    if (report->last.epoch > state->saved.epoch) SF_TRY(checkpoint(h, j, state));
+    return status;
+}
+
+static sf_status execute(hall *h, size_t index) {
+    job *j = &h->jobs[index];
+    sf_run_state state;
+    step_context at = {h, index};
+    const sf_watch watch = {.stop = h->session->stop, .on_step = on_step, .context = &at};
+    sf_status status = sf_run_state_open(&state, h->session->task, &j->config, &j->run);
+    if (status == SF_OK) LOCKED(h, status, begin(h, j, &state));
+    if (status == SF_OK) {
+        const sf_report *report = &sf_fleet_member(state.fleet, 0)->report;
+        sf_fleet_watch(state.fleet, &watch);
+        pthread_mutex_lock(&h->lock);
+        emit(h, (sf_event){.kind = SF_EVENT_STARTED, .run = index, .row = report->last});
+        pthread_mutex_unlock(&h->lock);
+        status = train(h, j, index, &state);
+        const char *ending = status == SF_INTERRUPTED            ? "pending"
+                             : report->status == SF_RUN_DIVERGED ? "diverged"
+                                                                 : "done";
+        sf_status stored = SF_OK;
+        if (status == SF_OK || status == SF_INTERRUPTED)
+            LOCKED(h, stored,
+                   sf_store_finish(h->store, &j->run, ending, NULL, report->diverged_epoch, report->diverged_step));
+        if (stored != SF_OK) status = stored;
+    }
+    sf_run_state_close(&state);
+    return status;
+}
+
+static void work(hall *h) {
+    size_t index;
+    int claim = -1;
+    while (next_job(&index, &claim, h)) {
+        const sf_status status = execute(h, index);
+        pthread_mutex_lock(&h->lock);
+        job *j = &h->jobs[index];
+        j->state = OVER;
+        if (status == SF_OK) {
+            emit(h, (sf_event){.kind = SF_EVENT_FINISHED, .run = index});
+        } else if (status == SF_INTERRUPTED) {
+            emit(h, (sf_event){.kind = SF_EVENT_STOPPED, .run = index});
+        } else {
+            char message[SF_RUN_MESSAGE_SIZE];
+            snprintf(message, sizeof message, "%s", sf_message());
+            h->failed++;
+            if (sf_store_finish(h->store, &j->run, "failed", message, 0, 0) != SF_OK) {
+                /* as it stands in the store the run is unfinished, and the next command goes on with it */
+            }
+            emit(h, (sf_event){.kind = SF_EVENT_FAILED, .run = index, .message = message});
+        }
+        pthread_mutex_unlock(&h->lock);
+        sf_claim_give_back(claim);
+        claim = -1;
+    }
+}
+
+static bool is_repeated(const hall *h, size_t i) {
+    for (size_t other = 0; other < i; other++)
+        if (strcmp(h->jobs[other].id, h->jobs[i].id) == 0) return true;
+    return false;
+}
+
+static sf_status enter_all(hall *h) {
+    for (size_t i = 0; i < h->count; i++) {
+        job *j = &h->jobs[i];
+        char attention[SF_SPELLING_SIZE];
+        j->config = h->session->configs[i];
+        SF_TRY(sf_run_identify(j->id, attention, &j->config, h->session->task));
+        SF_TRY(sf_store_enter(&j->run, h->store, j->id, h->session->task, attention, &j->config));
+        if (is_repeated(h, i)) j->state = OVER;
+    }
+    return SF_OK;
+}
+
+sf_status sf_session_run(sf_store *store, const sf_session *session) {
+    hall h = {.store = store, .session = session, .count = session->count};
+    SF_TRY(sf_cpu_check_isa());
+    SF_TRY(SF_NEW(&h.jobs, session->count));
+    sf_status status = enter_all(&h);
+    if (status == SF_OK) {
+        pthread_mutex_init(&h.lock, NULL);
+        const size_t threads = (size_t)sf_threads_for((size_t)session->configs[0].threads);
+        /* One model a core where there are enough of them, the cores inside one model otherwise. */
+        const size_t workers = session->count >= threads ? threads : 1;
+#pragma omp parallel num_threads((int)workers) if (workers > 1)
+        work(&h);
+        pthread_mutex_destroy(&h.lock);
+        status = h.fatal;
+        if (status == SF_OK && told_to_stop(&h)) status = sf_fail(SF_INTERRUPTED, "stopped on request");
+        if (status == SF_OK && h.failed > 0)
+            status =
+                sf_fail(SF_IO_ERROR, "%zu of %zu runs failed; the same command tries them again", h.failed, h.count);
+    }
+    sf_release(h.jobs);
+    return status;
+}

@@ -1,0 +1,441 @@
+#include "lab/store.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "lab/claim.h"
+#include "lab/database.h"
+#include "train/data.h"
+
+struct sf_store {
+    char folder[SF_PATH_SIZE], path[SF_PATH_SIZE + 16];
+    sf_database db;
+};
+
+/* Each entry brings the store from the schema before it to its own; entries are only ever appended. */
+static const char *const migrations[] = {
+    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);"
+    "CREATE TABLE runs ("
+    "  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, task TEXT NOT NULL, attention TEXT NOT NULL,"
+    "  seed INTEGER NOT NULL, status TEXT NOT NULL, message TEXT, epochs INTEGER NOT NULL DEFAULT 0,"
+    "  converged_epoch INTEGER, train_accuracy REAL, heldout_accuracy REAL, best_epoch INTEGER, best_accuracy REAL,"
+    "  diverged_epoch INTEGER, diverged_step INTEGER, checkpoint_epoch INTEGER, checkpoint_hash TEXT,"
+    "  best_saved_epoch INTEGER, best_hash TEXT, weights TEXT, isa TEXT, settings TEXT NOT NULL, environment TEXT);"
+    "CREATE TABLE epochs ("
+    "  run INTEGER NOT NULL REFERENCES runs(number), epoch INTEGER NOT NULL, tr_ce REAL NOT NULL, tr_ac REAL NOT NULL,"
+    "  va_ce REAL NOT NULL, va_ac REAL NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (run, epoch)) WITHOUT ROWID;",
+};
+enum { SCHEMA = sizeof migrations / sizeof *migrations };
+
+const char *sf_store_folder(const sf_store *store) {
+    return store->folder;
+}
+
+static sf_status execute(const sf_store *store, const char *sql) {
+    return sqlite3_exec(store->db.handle, sql, NULL, NULL, NULL) == SQLITE_OK ? SF_OK : sf_database_error(&store->db);
+}
+
+static sf_status read_integer(int64_t *out, const sf_store *store, const char *sql) {
+    sqlite3_stmt *statement;
+    bool row = false;
+    SF_TRY(sf_database_prepare(&statement, &store->db, sql, ""));
+    const sf_status status = sf_database_step(&store->db, statement, &row);
+    *out = row ? sqlite3_column_int64(statement, 0) : 0;
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static sf_status migrate(const sf_store *store) {
+    SF_TRY(sf_database_begin(&store->db));
+    int64_t schema = 0;
+    sf_status status = read_integer(&schema, store, "PRAGMA user_version"); /* another process may have been faster */
+    for (int64_t i = schema; i < SCHEMA && status == SF_OK; i++) status = execute(store, migrations[i]);
+    char sql[128];
+    snprintf(sql, sizeof sql, "PRAGMA user_version = %d; INSERT OR IGNORE INTO facts VALUES ('numerics', '%d')",
+             (int)SCHEMA, SF_NUMERICS_VERSION);
+    if (status == SF_OK) status = execute(store, sql);
+    return sf_database_end(&store->db, status);
+}
+
+static sf_status check_versions(const sf_store *store, sf_store_access access) {
+    int64_t schema, numerics = 0;
+    SF_TRY(read_integer(&schema, store, "PRAGMA user_version"));
+    if (schema > SCHEMA)
+        return sf_fail(SF_UNSUPPORTED, "the store '%s' has schema %lld but this program knows %d; use a newer semfocus",
+                       store->folder, (long long)schema, (int)SCHEMA);
+    if (schema < SCHEMA && access == SF_STORE_READ)
+        return sf_fail(SF_UNSUPPORTED, "the store '%s' has schema %lld; train into it once and it is brought to %d",
+                       store->folder, (long long)schema, (int)SCHEMA);
+    if (schema < SCHEMA) SF_TRY(migrate(store));
+    SF_TRY(read_integer(&numerics, store, "SELECT CAST(value AS INTEGER) FROM facts WHERE name = 'numerics'"));
+    if (access == SF_STORE_WRITE && numerics != SF_NUMERICS_VERSION)
+        return sf_fail(SF_UNSUPPORTED,
+                       "the store '%s' holds runs of numerics version %lld but this program computes version %d; "
+                       "name another folder with --store",
+                       store->folder, (long long)numerics, SF_NUMERICS_VERSION);
+    return SF_OK;
+}
+
+static sf_status make_folder(const char *path) {
+    if (mkdir(path, 0777) == 0 || errno == EEXIST) return SF_OK;
+    return sf_fail(SF_IO_ERROR, "cannot make the folder '%s': %s", path, strerror(errno));
+}
+
+static sf_status open_for_writing(sf_store *store) {
+    char checkpoints[sizeof store->path + 16];
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", store->folder);
+    SF_TRY(make_folder(store->folder));
+    SF_TRY(make_folder(checkpoints));
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    if (sqlite3_open_v2(store->path, &store->db.handle, flags, NULL) != SQLITE_OK) return sf_database_error(&store->db);
+    sqlite3_busy_timeout(store->db.handle, 60000);
+    /* NORMAL: a power cut may lose the newest rows, which are computed again; checkpoints commit with FULL. */
+    return execute(store, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY");
+}
+
+static sf_status open_for_reading(sf_store *store) {
+    struct stat about;
+    if (stat(store->path, &about) != 0)
+        return sf_fail(SF_BAD_INPUT, "there is no store at '%s'; train something, or name another with --store",
+                       store->folder);
+    if (sqlite3_open_v2(store->path, &store->db.handle, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+        return sf_database_error(&store->db);
+    sqlite3_busy_timeout(store->db.handle, 60000);
+    int64_t ignored;
+    if (read_integer(&ignored, store, "SELECT COUNT(*) FROM sqlite_master") == SF_OK) return SF_OK;
+    /* A folder that cannot be written has no place for the log's index: read the database as it stands. */
+    sqlite3_close(store->db.handle);
+    char uri[SF_PATH_SIZE + 64];
+    snprintf(uri, sizeof uri, "file:%s?immutable=1", store->path);
+    if (sqlite3_open_v2(uri, &store->db.handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) != SQLITE_OK)
+        return sf_database_error(&store->db);
+    return SF_OK;
+}
+
+sf_status sf_store_open(sf_store **out, const char *folder, sf_store_access access) {
+    *out = NULL;
+    sf_store *store;
+    if (*folder == '\0' || strlen(folder) >= sizeof store->folder)
+        return sf_fail(SF_BAD_INPUT, "store must be a folder of 1 to %d characters", SF_PATH_SIZE - 1);
+    SF_TRY(SF_NEW(&store, 1));
+    strcpy(store->folder, folder);
+    snprintf(store->path, sizeof store->path, "%s/runs.db", folder);
+    store->db.path = store->folder;
+    sf_status status = access == SF_STORE_WRITE ? open_for_writing(store) : open_for_reading(store);
+    if (status == SF_OK) status = check_versions(store, access);
+    if (status != SF_OK) {
+        sf_store_close(store);
+        return status;
+    }
+    *out = store;
+    return SF_OK;
+}
+
+void sf_store_close(sf_store *store) {
+    if (store == NULL) return;
+    sqlite3_close(store->db.handle);
+    sf_release(store);
+}
+
+#define RUN_COLUMNS                                                                                                    \
+    "number, id, task, attention, seed, status, message, epochs, converged_epoch, train_accuracy, heldout_accuracy, "  \
+    "best_epoch, best_accuracy, diverged_epoch, diverged_step, checkpoint_epoch, checkpoint_hash, best_saved_epoch, "  \
+    "best_hash, weights, isa"
+
+static void copy_text(char *out, size_t size, sqlite3_stmt *row, int column) {
+    const unsigned char *text = sqlite3_column_text(row, column);
+    snprintf(out, size, "%s", text != NULL ? (const char *)text : "");
+}
+
+static size_t read_count(sqlite3_stmt *row, int column) {
+    const sqlite3_int64 value = sqlite3_column_int64(row, column);
+    return value > 0 ? (size_t)value : 0;
+}
+
+static uint64_t read_hash(sqlite3_stmt *row, int column) {
+    const unsigned char *text = sqlite3_column_text(row, column);
+    return text != NULL ? strtoull((const char *)text, NULL, 16) : 0;
+}
+
+static void read_run(sf_stored_run *out, const sf_store *store, sqlite3_stmt *row) {
+    *out = (sf_stored_run){.number = sqlite3_column_int64(row, 0),
+                           .seed = sqlite3_column_int64(row, 4),
+                           .epochs = read_count(row, 7),
+                           .converged_epoch = read_count(row, 8),
+                           .train_accuracy = sqlite3_column_double(row, 9),
+                           .heldout_accuracy = sqlite3_column_double(row, 10),
+                           .best_epoch = read_count(row, 11),
+                           .best_accuracy = sqlite3_column_double(row, 12),
+                           .diverged_epoch = read_count(row, 13),
+                           .diverged_step = read_count(row, 14),
+                           .checkpoint_epoch = read_count(row, 15),
+                           .checkpoint_hash = read_hash(row, 16),
+                           .best_saved_epoch = read_count(row, 17),
+                           .best_hash = read_hash(row, 18),
+                           .weights_hash = read_hash(row, 19)};
+    copy_text(out->id, sizeof out->id, row, 1);
+    copy_text(out->task, sizeof out->task, row, 2);
+    copy_text(out->attention, sizeof out->attention, row, 3);
+    copy_text(out->status, sizeof out->status, row, 5);
+    copy_text(out->message, sizeof out->message, row, 6);
+    copy_text(out->isa, sizeof out->isa, row, 20);
+    /* whose process died is not running any more */
+    if (strcmp(out->status, "running") == 0 && !sf_claim_is_held(store->folder, out->number))
+        strcpy(out->status, "pending");
+}
+
+sf_status sf_store_each_run(sf_store *store, const char *where, void (*each)(void *context, const sf_stored_run *run),
+                            void *context) {
+    char sql[2048];
+    const bool all = where == NULL || *where == '\0';
+    snprintf(sql, sizeof sql, "SELECT " RUN_COLUMNS " FROM runs%s%s%s ORDER BY number", all ? "" : " WHERE (",
+             all ? "" : where, all ? "" : ")");
+    sqlite3_stmt *statement;
+    const char *rest = NULL;
+    if (sqlite3_prepare_v2(store->db.handle, sql, -1, &statement, &rest) != SQLITE_OK) {
+        if (all) return sf_database_error(&store->db);
+        return sf_fail(SF_BAD_INPUT, "where is '%s' but must be an SQL condition on runs: %s", where,
+                       sqlite3_errmsg(store->db.handle));
+    }
+    if (*rest != '\0' || sqlite3_stmt_readonly(statement) == 0) {
+        sqlite3_finalize(statement);
+        return sf_fail(SF_BAD_INPUT, "where is '%s' but must be one SQL condition", where);
+    }
+    sf_stored_run *run = NULL; /* too large for a thread's stack frame */
+    bool row = true;
+    sf_status status = SF_NEW(&run, 1);
+    while (status == SF_OK && (status = sf_database_step(&store->db, statement, &row)) == SF_OK && row) {
+        read_run(run, store, statement);
+        each(context, run);
+    }
+    sf_release(run);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static sf_status find_exact(sf_stored_run *out, const sf_store *store, const char *id, bool *found) {
+    sqlite3_stmt *statement;
+    SF_TRY(sf_database_prepare(&statement, &store->db, "SELECT " RUN_COLUMNS " FROM runs WHERE id = ?", "t", id));
+    const sf_status status = sf_database_step(&store->db, statement, found);
+    if (*found) read_run(out, store, statement);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+sf_status sf_store_find(sf_stored_run *out, sf_store *store, const char *id) {
+    char quoted[SF_QUOTE_SIZE];
+    sqlite3_stmt *statement;
+    SF_TRY(sf_database_prepare(&statement, &store->db,
+                               "SELECT " RUN_COLUMNS " FROM runs WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2", "t",
+                               id));
+    bool found = false, another = false;
+    sf_status status = sf_database_step(&store->db, statement, &found);
+    if (found) read_run(out, store, statement);
+    if (found && status == SF_OK) status = sf_database_step(&store->db, statement, &another);
+    sqlite3_finalize(statement);
+    SF_TRY(status);
+    if (!found || *id == '\0')
+        return sf_fail(SF_BAD_INPUT, "no run begins with '%s'; 'semfocus runs' lists their ids",
+                       sf_text_quote(quoted, id));
+    if (another)
+        return sf_fail(SF_BAD_INPUT, "more than one run begins with '%s'; give more of its id",
+                       sf_text_quote(quoted, id));
+    return SF_OK;
+}
+
+static sf_epoch read_epoch(sqlite3_stmt *row) {
+    return (sf_epoch){.epoch = read_count(row, 0),
+                      .train_loss = sqlite3_column_double(row, 1),
+                      .train_accuracy = sqlite3_column_double(row, 2),
+                      .heldout_loss = sqlite3_column_double(row, 3),
+                      .heldout_accuracy = sqlite3_column_double(row, 4)};
+}
+
+sf_status sf_store_each_epoch(sf_store *store, const sf_stored_run *run,
+                              void (*each)(void *context, const sf_epoch *row), void *context) {
+    sqlite3_stmt *statement;
+    SF_TRY(sf_database_prepare(&statement, &store->db,
+                               "SELECT epoch, tr_ce, tr_ac, va_ce, va_ac FROM epochs WHERE run = ? ORDER BY epoch", "i",
+                               run->number));
+    bool row = true;
+    sf_status status = SF_OK;
+    while ((status = sf_database_step(&store->db, statement, &row)) == SF_OK && row) {
+        const sf_epoch epoch = read_epoch(statement);
+        each(context, &epoch);
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+sf_status sf_store_row(sf_epoch *out, sf_store *store, const sf_stored_run *run, size_t epoch) {
+    sqlite3_stmt *statement;
+    bool found = false;
+    SF_TRY(sf_database_prepare(&statement, &store->db,
+                               "SELECT epoch, tr_ce, tr_ac, va_ce, va_ac FROM epochs WHERE run = ? AND epoch = ?", "iz",
+                               run->number, epoch));
+    const sf_status status = sf_database_step(&store->db, statement, &found);
+    if (found) *out = read_epoch(statement);
+    sqlite3_finalize(statement);
+    SF_TRY(status);
+    if (!found) return sf_fail(SF_IO_ERROR, "run %s has a checkpoint of epoch %zu but no row for it", run->id, epoch);
+    return SF_OK;
+}
+
+sf_status sf_store_first_epoch_at(size_t *out, sf_store *store, const sf_stored_run *run, double accuracy,
+                                  size_t epochs) {
+    sqlite3_stmt *statement;
+    bool found = false;
+    SF_TRY(sf_database_prepare(&statement, &store->db,
+                               "SELECT MIN(epoch) FROM epochs WHERE run = ? AND tr_ac >= ? AND epoch <= ?", "irz",
+                               run->number, accuracy, epochs));
+    const sf_status status = sf_database_step(&store->db, statement, &found);
+    *out = found ? read_count(statement, 0) : 0;
+    sqlite3_finalize(statement);
+    return status;
+}
+
+/* Every setting that makes the run, as the user would write it. */
+static char *settings_text(const sf_config *config) {
+    json_t *settings = json_object();
+    const sf_setting *setting;
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
+        if (!sf_setting_changes_numbers(setting, config)) continue;
+        char value[SF_TEXT_SIZE];
+        sf_config_text(value, config, setting);
+        json_object_set_new(settings, setting->name, json_string(value));
+    }
+    char *text = json_dumps(settings, JSON_COMPACT);
+    json_decref(settings);
+    return text;
+}
+
+sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, const char *task, const char *attention,
+                         const sf_config *config) {
+    bool found = false;
+    SF_TRY(find_exact(out, store, id, &found));
+    if (found) return SF_OK;
+    char *settings = settings_text(config);
+    if (settings == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to enter run %s", id);
+    const sf_status status = sf_database_run(&store->db,
+                                             "INSERT OR IGNORE INTO runs (id, task, attention, seed, status, settings)"
+                                             " VALUES (?, ?, ?, ?, 'pending', ?)",
+                                             "tttit", id, task, attention, config->seed, settings);
+    free(settings);
+    SF_TRY(status);
+    SF_TRY(find_exact(out, store, id, &found));
+    return found ? SF_OK : sf_fail(SF_IO_ERROR, "the store '%s' lost run %s", store->folder, id);
+}
+
+/* What the table of runs says of a curve, from the curve itself. */
+static sf_status refresh(const sf_store *store, const sf_stored_run *run) {
+    return sf_database_run(
+        &store->db,
+        "UPDATE runs SET"
+        " epochs = (SELECT COUNT(*) FROM epochs WHERE run = number),"
+        " converged_epoch = (SELECT MIN(epoch) FROM epochs WHERE run = number AND tr_ac >= 95.0),"
+        " train_accuracy = (SELECT tr_ac FROM epochs WHERE run = number ORDER BY epoch DESC LIMIT 1),"
+        " heldout_accuracy = (SELECT va_ac FROM epochs WHERE run = number ORDER BY epoch DESC LIMIT 1),"
+        " best_epoch = (SELECT epoch FROM epochs WHERE run = number ORDER BY va_ac DESC, epoch LIMIT 1),"
+        " best_accuracy = (SELECT MAX(va_ac) FROM epochs WHERE run = number)"
+        " WHERE number = ?",
+        "i", run->number);
+}
+
+sf_status sf_store_begin(sf_store *store, const sf_stored_run *run, const char *isa, const char *environment) {
+    SF_TRY(sf_database_begin(&store->db));
+    sf_status status = sf_database_run(&store->db,
+                                       "DELETE FROM epochs WHERE run = ?1 AND epoch > (SELECT "
+                                       "COALESCE(checkpoint_epoch, 0) FROM runs WHERE number = ?1)",
+                                       "i", run->number);
+    if (status == SF_OK) status = refresh(store, run);
+    if (status == SF_OK)
+        status = sf_database_run(&store->db,
+                                 "UPDATE runs SET status = 'running', message = NULL, diverged_epoch = NULL,"
+                                 " diverged_step = NULL, isa = ?, environment = ? WHERE number = ?",
+                                 "tti", isa, environment, run->number);
+    return sf_database_end(&store->db, status);
+}
+
+sf_status sf_store_begin_anew(sf_store *store, const sf_stored_run *run) {
+    return sf_database_run(&store->db,
+                           "UPDATE runs SET checkpoint_epoch = NULL, checkpoint_hash = NULL, best_saved_epoch = NULL,"
+                           " best_hash = NULL, weights = NULL WHERE number = ?",
+                           "i", run->number);
+}
+
+sf_status sf_store_append(sf_store *store, const sf_stored_run *run, const sf_epoch *row, double seconds) {
+    SF_TRY(sf_database_begin(&store->db));
+    sf_status status = sf_database_run(&store->db, "INSERT INTO epochs VALUES (?, ?, ?, ?, ?, ?, ?)", "izrrrrr",
+                                       run->number, row->epoch, row->train_loss, row->train_accuracy, row->heldout_loss,
+                                       row->heldout_accuracy, seconds);
+    if (status == SF_OK) status = refresh(store, run);
+    return sf_database_end(&store->db, status);
+}
+
+sf_status sf_store_saved(sf_store *store, const sf_stored_run *run, const sf_saved *saved) {
+    SF_TRY(execute(store, "PRAGMA synchronous = FULL"));
+    const sf_status status = sf_database_run(
+        &store->db,
+        "UPDATE runs SET checkpoint_epoch = ?, checkpoint_hash = ?, best_saved_epoch = ?, best_hash = ?,"
+        " weights = ? WHERE number = ?",
+        "zhzhhi", saved->epoch, saved->hash, saved->best_epoch, saved->best_hash, saved->weights_hash, run->number);
+    SF_TRY(sf_fail_in(status, "run %s", run->id));
+    return execute(store, "PRAGMA synchronous = NORMAL");
+}
+
+sf_status sf_store_finish(sf_store *store, const sf_stored_run *run, const char *status, const char *message,
+                          size_t diverged_epoch, size_t diverged_step) {
+    return sf_database_run(
+        &store->db, "UPDATE runs SET status = ?, message = ?, diverged_epoch = ?, diverged_step = ? WHERE number = ?",
+        "ttzzi", status, message, diverged_epoch, diverged_step, run->number);
+}
+
+static sf_status read_text(char **out, sf_store *store, const sf_stored_run *run, const char *sql) {
+    sqlite3_stmt *statement;
+    bool found = false;
+    *out = NULL;
+    SF_TRY(sf_database_prepare(&statement, &store->db, sql, "i", run->number));
+    const sf_status status = sf_database_step(&store->db, statement, &found);
+    const char *text = found ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+    *out = strdup(text != NULL ? text : "{}");
+    sqlite3_finalize(statement);
+    SF_TRY(status);
+    return *out != NULL ? SF_OK : sf_fail(SF_NO_MEMORY, "no memory left to read run %s", run->id);
+}
+
+sf_status sf_store_environment(char **out, sf_store *store, const sf_stored_run *run) {
+    return read_text(out, store, run, "SELECT environment FROM runs WHERE number = ?");
+}
+
+sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *run) {
+    char *text;
+    SF_TRY(read_text(&text, store, run, "SELECT settings FROM runs WHERE number = ?"));
+    json_t *settings = json_loads(text, 0, NULL);
+    free(text);
+    sf_config_init(out);
+    sf_status status = json_is_object(settings) ? sf_run_data_recipe(out, run->task)
+                                                : sf_fail(SF_IO_ERROR, "the settings of run %s cannot be read", run->id);
+    const sf_setting *setting;
+    for (size_t i = 0; status == SF_OK && (setting = sf_setting_at(i)) != NULL; i++) {
+        const char *value = json_string_value(json_object_get(settings, setting->name));
+        char now[SF_TEXT_SIZE];
+        sf_config_text(now, out, setting);
+        if (value != NULL && strcmp(value, now) != 0) status = sf_config_set(out, setting->name, value);
+    }
+    json_decref(settings);
+    return status;
+}
+
+void sf_store_checkpoint_path(char out[SF_CHECKPOINT_PATH_SIZE], const sf_store *store, const char *id, bool best,
+                              size_t epoch) {
+    snprintf(out, SF_CHECKPOINT_PATH_SIZE, "%s/checkpoints/%s-%s%zu.safetensors", store->folder, id,
+             best ? "best-" : "", epoch);
+}

@@ -1,0 +1,39 @@
+/* The writing side of the run store, used by sessions. Calls on one store must not overlap. */
+#ifndef SF_LAB_STORE_H
+#define SF_LAB_STORE_H
+
+#include "semfocus/store.h"
+
+const char *sf_store_folder(const sf_store *store);
+
+/* The run's entry, made as `pending` if it is new. */
+sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, const char *task, const char *attention,
+                         const sf_config *config);
+
+/* Rows after the checkpoint are dropped, the run is `running` under this environment (JSON) and instruction set. */
+sf_status sf_store_begin(sf_store *store, const sf_stored_run *run, const char *isa, const char *environment);
+/* Forgets checkpoint and curve: the run starts anew. */
+sf_status sf_store_begin_anew(sf_store *store, const sf_stored_run *run);
+sf_status sf_store_append(sf_store *store, const sf_stored_run *run, const sf_epoch *row, double seconds);
+
+typedef struct sf_saved { /* checkpoints that are on the disk, whole and synced */
+    size_t epoch, best_epoch;
+    uint64_t hash, best_hash, weights_hash;
+} sf_saved;
+/* Makes them the run's valid ones; durable on return. */
+sf_status sf_store_saved(sf_store *store, const sf_stored_run *run, const sf_saved *saved);
+
+sf_status sf_store_finish(sf_store *store, const sf_stored_run *run, const char *status, const char *message,
+                          size_t diverged_epoch, size_t diverged_step);
+
+/* First epoch, up to `epochs`, with at least this training accuracy; 0: none. */
+sf_status sf_store_first_epoch_at(size_t *out, sf_store *store, const sf_stored_run *run, double accuracy,
+                                  size_t epochs);
+sf_status sf_store_row(sf_epoch *out, sf_store *store, const sf_stored_run *run, size_t epoch);
+
+/* Paths of checkpoint files: of the last state, and of the best weights. */
+enum { SF_CHECKPOINT_PATH_SIZE = SF_PATH_SIZE + 96 };
+void sf_store_checkpoint_path(char out[SF_CHECKPOINT_PATH_SIZE], const sf_store *store, const char *id, bool best,
+                              size_t epoch);
+
+#endif

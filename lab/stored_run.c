@@ -1,0 +1,109 @@
+/* Looking at a stored run without training: is it whole, and what are its weights? */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/atomic_file.h"
+#include "kernels/cpu/cpu.h"
+#include "lab/saved_state.h"
+#include "train/checkpoint.h"
+
+typedef struct numbering {
+    size_t next;
+    bool complete;
+} numbering;
+
+static void check_number(void *context, const sf_epoch *row) {
+    numbering *n = context;
+    n->complete = n->complete && row->epoch == n->next++;
+}
+
+static bool same_row(const sf_epoch *a, const sf_epoch *b) {
+    return a->train_loss == b->train_loss && a->train_accuracy == b->train_accuracy &&
+           a->heldout_loss == b->heldout_loss && a->heldout_accuracy == b->heldout_accuracy;
+}
+
+static sf_status open_state(sf_run_state *state, sf_store *store, const sf_stored_run *run) {
+    sf_config config;
+    SF_TRY(sf_store_config(&config, store, run));
+    return sf_run_state_open(state, run->task, &config, run);
+}
+
+static sf_status check_rows(sf_store *store, const sf_stored_run *run) {
+    numbering n = {.next = 1, .complete = true};
+    SF_TRY(sf_store_each_epoch(store, run, check_number, &n));
+    if (!n.complete || n.next - 1 != run->epochs || run->epochs < run->checkpoint_epoch)
+        return sf_fail(SF_IO_ERROR, "run %s: its curve has gaps; delete its checkpoint and train it again", run->id);
+    return SF_OK;
+}
+
+/* The saved weights of `epoch`, evaluated anew, must give the row of that epoch. */
+static sf_status check_weights(sf_run_state *state, sf_store *store, bool best, size_t epoch, uint64_t hash) {
+    const sf_member *member = sf_fleet_member(state->fleet, 0);
+    char path[SF_CHECKPOINT_PATH_SIZE];
+    sf_store_checkpoint_path(path, store, state->run.id, best, epoch);
+    SF_TRY(sf_checkpoint_read(state->blocks, best ? 1 : state->block_count, path, hash, &member->model));
+    sf_epoch expected, got;
+    SF_TRY(sf_store_row(&expected, store, &state->run, epoch));
+    sf_fleet_resume(state->fleet, 0, &expected, 0, state->blocks);
+    got = sf_fleet_evaluate(state->fleet, 0);
+    if (same_row(&expected, &got)) return SF_OK;
+    return sf_fail(
+        SF_IO_ERROR,
+        "run %s: the weights of epoch %zu give training loss %.17g and held-out loss %.17g, but its row says %.17g "
+        "and %.17g",
+        state->run.id, epoch, got.train_loss, got.heldout_loss, expected.train_loss, expected.heldout_loss);
+}
+
+sf_status sf_store_check(sf_store *store, const sf_stored_run *run) {
+    SF_TRY(check_rows(store, run));
+    if (run->checkpoint_epoch == 0) return SF_OK;
+    if (strcmp(run->isa, sf_cpu_isa_name()) != 0)
+        return sf_fail(SF_UNSUPPORTED, "run %s was computed with %s; set SEMFOCUS_ISA=%s to check it", run->id,
+                       run->isa, run->isa);
+    sf_run_state state;
+    sf_status status = open_state(&state, store, run);
+    if (status == SF_OK) status = check_weights(&state, store, false, run->checkpoint_epoch, run->checkpoint_hash);
+    if (status == SF_OK && run->best_saved_epoch > 0)
+        status = check_weights(&state, store, true, run->best_saved_epoch, run->best_hash);
+    sf_run_state_close(&state);
+    return status;
+}
+
+static void print_csv_row(void *stream, const sf_epoch *row) {
+    fprintf(stream, "%zu,%.9g,%.9g,%.9g,%.9g\n", row->epoch, row->train_loss, row->train_accuracy, row->heldout_loss,
+            row->heldout_accuracy);
+}
+
+sf_status sf_store_export_curve(sf_store *store, const sf_stored_run *run, const char *path) {
+    const bool to_stdout = strcmp(path, "-") == 0;
+    sf_atomic_file file = {.stream = stdout};
+    if (!to_stdout) SF_TRY(sf_atomic_open(&file, path));
+    fputs("epoch,tr-ce,tr-ac,va-ce,va-ac\n", file.stream);
+    const sf_status status = sf_store_each_epoch(store, run, print_csv_row, file.stream);
+    if (!to_stdout && status == SF_OK) return sf_atomic_commit(&file);
+    if (!to_stdout) sf_atomic_abandon(&file);
+    if (to_stdout && status == SF_OK && (fflush(stdout) != 0 || ferror(stdout) != 0))
+        return sf_fail(SF_IO_ERROR, "cannot write standard output: %s", strerror(errno));
+    return status;
+}
+
+sf_status sf_store_export_weights(sf_store *store, const sf_stored_run *run, bool best, const char *path) {
+    const size_t epoch = best ? run->best_saved_epoch : run->checkpoint_epoch;
+    if (epoch == 0)
+        return sf_fail(SF_BAD_INPUT, "run %s has no checkpoint yet; train it for an epoch or more", run->id);
+    sf_run_state state;
+    char from[SF_CHECKPOINT_PATH_SIZE];
+    sf_store_checkpoint_path(from, store, run->id, best, epoch);
+    sf_status status = open_state(&state, store, run);
+    if (status == SF_OK) {
+        const sf_model *model = &sf_fleet_member(state.fleet, 0)->model;
+        const sf_checkpoint_label label = {.run = run->id, .isa = run->isa, .epoch = epoch};
+        uint64_t ignored;
+        status = sf_checkpoint_read(state.blocks, best ? 1 : state.block_count, from,
+                                    best ? run->best_hash : run->checkpoint_hash, model);
+        if (status == SF_OK) status = sf_checkpoint_write(&ignored, path, model, state.blocks, 1, &label);
+    }
+    sf_run_state_close(&state);
+    return status;
+}

@@ -1,0 +1,100 @@
+#include "train/checkpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "io/safetensors.h"
+
+enum { NAME_SIZE = SF_PARAM_NAME_SIZE + 40 };
+
+static void tensor_name(char out[NAME_SIZE], const sf_param *param, size_t block) {
+    if (block == 0)
+        snprintf(out, NAME_SIZE, "%s", param->name);
+    else
+        snprintf(out, NAME_SIZE, "optimizer.%zu.%s", block - 1, param->name);
+}
+
+static void gather(float *packed, const float *block, const sf_param *param) {
+    for (size_t r = 0; r < param->rows; r++)
+        for (size_t c = 0; c < param->columns; c++) packed[r * param->columns + c] = block[sf_param_index(param, r, c)];
+}
+
+static void scatter(float *block, const float *packed, const sf_param *param) {
+    for (size_t r = 0; r < param->rows; r++)
+        for (size_t c = 0; c < param->columns; c++) block[sf_param_index(param, r, c)] = packed[r * param->columns + c];
+}
+
+static size_t elements(const sf_param *param) {
+    return param->rows * param->columns;
+}
+
+sf_status sf_checkpoint_write(uint64_t *hash, const char *path, const sf_model *model,
+                              float *const *blocks /* [count] */, size_t count, const sf_checkpoint_label *label) {
+    const size_t tensor_count = count * model->param_count;
+    sf_tensor *tensors = NULL;
+    char(*names)[NAME_SIZE] = NULL;
+    float *packed = NULL;
+    sf_status status = SF_NEW(&tensors, tensor_count);
+    if (status == SF_OK) status = SF_NEW(&names, tensor_count);
+    if (status == SF_OK) status = SF_NEW(&packed, count * model->parameters);
+    if (status == SF_OK) {
+        float *at = packed;
+        for (size_t i = 0; i < tensor_count; i++) {
+            const sf_param *param = &model->params[i % model->param_count];
+            tensor_name(names[i], param, i / model->param_count);
+            gather(at, blocks[i / model->param_count], param);
+            tensors[i] = (sf_tensor){.name = names[i],
+                                     .dtype = "F32",
+                                     .rank = param->rank,
+                                     .shape = {param->rank == 1 ? param->columns : param->rows, param->columns},
+                                     .count = elements(param),
+                                     .bytes = (const unsigned char *)at,
+                                     .size = elements(param) * sizeof *at};
+            at += elements(param);
+        }
+        char epoch[24];
+        snprintf(epoch, sizeof epoch, "%zu", label->epoch);
+        const char *const metadata[] = {"run", label->run, "epoch", epoch, "isa", label->isa, NULL};
+        status = sf_safetensors_write(path, tensors, tensor_count, metadata, hash);
+    }
+    sf_release(tensors);
+    sf_release(names);
+    sf_release(packed);
+    return status;
+}
+
+static sf_status damaged(const char *path, const char *what) {
+    return sf_fail(SF_IO_ERROR,
+                   "the checkpoint '%s' %s; put back a whole copy, or delete the file and the run is computed again",
+                   path, what);
+}
+
+static sf_status unpack(float *const *blocks, size_t count, const char *path, const sf_safetensors *file,
+                        const sf_model *model) {
+    for (size_t i = 0; i < count * model->param_count; i++) {
+        const sf_param *param = &model->params[i % model->param_count];
+        char name[NAME_SIZE];
+        tensor_name(name, param, i / model->param_count);
+        const sf_tensor *tensor = sf_safetensors_find(file, name);
+        if (tensor == NULL || strcmp(tensor->dtype, "F32") != 0 || tensor->count != elements(param))
+            return damaged(path, "is of another model");
+        float *packed;
+        SF_TRY(SF_NEW(&packed, tensor->count));
+        memcpy(packed, tensor->bytes, tensor->size);
+        scatter(blocks[i / model->param_count], packed, param);
+        sf_release(packed);
+    }
+    return SF_OK;
+}
+
+sf_status sf_checkpoint_read(float *const *blocks /* [count] */, size_t count, const char *path, uint64_t hash,
+                             const sf_model *model) {
+    sf_safetensors *file;
+    sf_status status = sf_safetensors_open(&file, path);
+    if (status == SF_NO_MEMORY) return status;
+    if (status != SF_OK) return damaged(path, "is damaged");
+    status = sf_safetensors_hash(file) == hash ? unpack(blocks, count, path, file, model)
+                                               : damaged(path, "is damaged (its bytes changed since it was written)");
+    sf_safetensors_close(file);
+    return status;
+}

@@ -1,0 +1,22 @@
+/* A model's state in a safetensors file: weights under their published names, the optimizer's moments beside them as
+ * optimizer.0.NAME and optimizer.1.NAME, and in the metadata what run and epoch it is. No time, host or path: the same
+ * state gives the same bytes. */
+#ifndef SF_TRAIN_CHECKPOINT_H
+#define SF_TRAIN_CHECKPOINT_H
+
+#include "model/model.h"
+
+typedef struct sf_checkpoint_label {
+    const char *run, *isa;
+    size_t epoch;
+} sf_checkpoint_label;
+
+/* `blocks` are block 0 (weights) and the moments, padded as in the model. */
+sf_status sf_checkpoint_write(uint64_t *hash, const char *path, const sf_model *model,
+                              float *const *blocks /* [count] */, size_t count, const sf_checkpoint_label *label);
+
+/* A file that is not the one with this hash, or not of this model, is SF_IO_ERROR: a damaged checkpoint. */
+sf_status sf_checkpoint_read(float *const *blocks /* [count] */, size_t count, const char *path, uint64_t hash,
+                             const sf_model *model);
+
+#endif

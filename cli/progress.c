@@ -22,9 +22,10 @@ static void name_of(char out[NAME_SIZE], const run_plan *runs, size_t i) {
     snprintf(out, NAME_SIZE, "%s %lld", runs->names[i].attention, (long long)runs->configs[i].seed);
 }
 
-void progress_open(progress *shown, const run_plan *runs, sf_store *store, bool silent) {
+void progress_open(progress *shown, const run_plan *runs, sf_store *store, atomic_int *stop, bool silent) {
     *shown = (progress){.runs = runs,
                         .store = store,
+                        .stop = stop,
                         .silent = silent,
                         .terminal = !silent && isatty(STDERR_FILENO) != 0,
                         .began = now_seconds(),
@@ -35,14 +36,19 @@ void progress_open(progress *shown, const run_plan *runs, sf_store *store, bool 
         if ((int)strlen(name) > shown->left_width) shown->left_width = (int)strlen(name);
         shown->epochs_left += (size_t)runs->configs[i].epochs;
     }
-    if (silent) return;
+}
+
+/* Only once there is something to show: a command that fails at once prints its sentence alone. */
+static void print_heading(progress *shown) {
+    if (shown->silent || shown->headed) return;
+    shown->headed = true;
+    const run_plan *runs = shown->runs;
     const sf_config *config = &runs->configs[0];
     printf("%s: %zu run%s, %lld block%s of width %lld, up to %lld epochs\n\n", runs->task, runs->count,
            plural(runs->count), (long long)config->blocks, plural((size_t)config->blocks), (long long)config->width,
            (long long)config->epochs);
     printf("%-*s %6s  %10s %9s  %13s %12s\n", shown->left_width, runs->count > 1 ? "run" : "training accuracy", "epoch",
            "train loss", "train acc", "held-out loss", "held-out acc");
-    fflush(stdout);
 }
 
 static void clear_line(const progress *shown) {
@@ -101,8 +107,10 @@ void progress_event(void *context, const sf_event *event) {
     progress *shown = context;
     if (event->kind != SF_EVENT_STEP && !shown->silent) clear_line(shown);
     const size_t target = (size_t)shown->runs->configs[event->run].epochs;
+    if (event->kind == SF_EVENT_STARTED || event->kind == SF_EVENT_FINISHED) print_heading(shown);
     switch (event->kind) {
     case SF_EVENT_STARTED:
+        shown->started = true;
         shown->last = event->row;
         shown->last_run = event->run;
         shown->epochs_left -= event->row.epoch < target ? event->row.epoch : target;
@@ -120,22 +128,26 @@ void progress_event(void *context, const sf_event *event) {
         break;
     case SF_EVENT_FINISHED:
         shown->finished++;
+        if (!shown->silent && !shown->started && shown->runs->count == 1) print_stored(shown, event->run, target);
         break;
     case SF_EVENT_STOPPED:
         break;
     case SF_EVENT_FAILED:
+        shown->failed++;
         fail_usage("run %s: %s", event->id, event->message);
         break;
     case SF_EVENT_WAITING:
         if (!shown->silent) fprintf(stderr, "semfocus: waiting for runs that other processes are at\n");
         break;
     }
-    fflush(stdout);
+    if (fflush(stdout) == 0 && ferror(stdout) == 0) return;
+    shown->output_failed = true;
+    atomic_store(shown->stop, 1);
 }
 
 void progress_close(progress *shown) {
     clear_line(shown);
-    if (!shown->silent) putchar('\n');
+    if (shown->headed) putchar('\n');
 }
 
 void print_ending(const sf_stored_run *run) {

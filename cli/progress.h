@@ -18,16 +18,17 @@ typedef struct run_plan {
 typedef struct progress {
     const run_plan *runs;
     sf_store *store;
-    bool silent, terminal, output_failed;
-    double began, drawn;          /* seconds */
-    size_t finished, epochs_done; /* runs; epochs of this session */
-    size_t epochs_left;           /* at most, over all runs */
-    int left_width;               /* of the table's first column */
+    bool silent, terminal, headed, started, output_failed;
+    atomic_int *stop;                     /* set where output cannot be written: nobody listens */
+    double began, drawn;                  /* seconds */
+    size_t finished, failed, epochs_done; /* runs; epochs of this session */
+    size_t epochs_left;                   /* at most, over all runs */
+    int left_width;                       /* of the table's first column */
     sf_epoch last;
     size_t last_run;
 } progress;
 
-void progress_open(progress *shown, const run_plan *runs, sf_store *store, bool silent);
+void progress_open(progress *shown, const run_plan *runs, sf_store *store, atomic_int *stop, bool silent);
 void progress_event(void *shown, const sf_event *event);
 void progress_close(progress *shown);
 

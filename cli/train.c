@@ -94,7 +94,7 @@ static int train(const cli_request *request, const run_plan *runs) {
     sf_status status = sf_store_open(&store, config->store, SF_STORE_WRITE);
     if (status != SF_OK) return fail(status);
     progress shown;
-    progress_open(&shown, runs, store, config->quiet != 0 || config->json != 0);
+    progress_open(&shown, runs, store, &stop_requested, config->quiet != 0 || config->json != 0);
     watch_signals();
     const sf_session session = {.task = runs->task,
                                 .configs = runs->configs,
@@ -103,26 +103,26 @@ static int train(const cli_request *request, const run_plan *runs) {
                                 .on_event = progress_event,
                                 .context = &shown};
     status = sf_session_run(store, &session);
-    int code = EXIT_DONE;
     progress_close(&shown);
-    if (status == SF_INTERRUPTED) {
+    int code = EXIT_DONE;
+    if (shown.output_failed) {
+        code = finish_output();
+    } else if (status == SF_INTERRUPTED) {
         fprintf(stderr, "semfocus: stopped and checkpointed in '%s'; the same command goes on\n", config->store);
         code = EXIT_FAILED;
-    } else if (status != SF_OK) {
-        code = fail(status);
-    }
-    if (shown.output_failed)
-        code = EXIT_FAILED;
-    else if (code == EXIT_DONE || status == SF_IO_ERROR || config->json) {
+    } else if (status != SF_OK && runs->count == 1) {
+        code = EXIT_FAILED; /* its sentence was printed when it failed */
+        if (shown.finished + shown.failed == 0) fail(status);
+    } else {
         const int printed = print_results(store, runs, config->json != 0);
-        if (code == EXIT_DONE) code = printed;
+        code = status != SF_OK ? fail(status) : printed;
     }
     sf_store_close(store);
     return code;
 }
 
 static int run(const cli_request *request) {
-    enum { MOST = 100000 };
+    enum { MOST = 10000 };
     run_plan runs = {.task = request->words[0],
                      .count = list_length(request->seeds) * list_length(request->attentions)};
     if (runs.count > MOST)

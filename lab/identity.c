@@ -6,6 +6,7 @@
 #include "attention/attention.h"
 #include "base/hash.h"
 #include "base/version.h"
+#include "kernels/cpu/cpu.h"
 #include "semfocus/store.h"
 #include "train/data.h"
 
@@ -40,6 +41,7 @@ static sf_status add_task(uint64_t *hash, size_t *longest, const char *task, con
 
 sf_status sf_run_identify(char id[SF_RUN_ID_SIZE], char attention[SF_SPELLING_SIZE], sf_config *config,
                           const char *task) {
+    SF_TRY(sf_cpu_check_isa());
     SF_TRY(sf_run_data_recipe(config, task));
     SF_TRY(sf_config_check(config));
     SF_TRY(sf_run_data_check(task, config));

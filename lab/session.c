@@ -250,7 +250,6 @@ static sf_status enter_all(hall *h) {
 
 sf_status sf_session_run(sf_store *store, const sf_session *session) {
     hall h = {.store = store, .session = session, .count = session->count};
-    SF_TRY(sf_cpu_check_isa());
     SF_TRY(SF_NEW(&h.jobs, session->count));
     sf_status status = enter_all(&h);
     if (status == SF_OK) {

@@ -421,8 +421,9 @@ sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *
     json_t *settings = json_loads(text, 0, NULL);
     free(text);
     sf_config_init(out);
-    sf_status status = json_is_object(settings) ? sf_run_data_recipe(out, run->task)
-                                                : sf_fail(SF_IO_ERROR, "the settings of run %s cannot be read", run->id);
+    sf_status status = json_is_object(settings)
+                           ? sf_run_data_recipe(out, run->task)
+                           : sf_fail(SF_IO_ERROR, "the settings of run %s cannot be read", run->id);
     const sf_setting *setting;
     for (size_t i = 0; status == SF_OK && (setting = sf_setting_at(i)) != NULL; i++) {
         const char *value = json_string_value(json_object_get(settings, setting->name));

@@ -30,6 +30,10 @@ class Result:
 def run(*words, stdin=b"", env=None, timeout=60, memory=None, stdout=subprocess.PIPE):
     """Runs the program; memory is a limit on its address space in bytes."""
     words = [word if isinstance(word, bytes) else str(word) for word in words]
+    if words[:1] == ["train"] and "--store" not in words:  # a store of its own, gone afterwards
+        with tempfile.TemporaryDirectory(prefix="semfocus-cli-store-") as folder:
+            return run(*words, "--store", folder + "/runs", stdin=stdin, env=env, timeout=timeout, memory=memory,
+                       stdout=stdout)
     limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory))) if memory else None
     done = subprocess.run([PROGRAM, *words], input=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=timeout,
                           env={**os.environ, **(env or {})}, preexec_fn=limit, check=False)

@@ -5,7 +5,7 @@ import unittest
 
 from harness import TINY, Case, run
 
-VERBS = ["train", "data", "solve", "parity", "list"]
+VERBS = ["train", "runs", "export", "check", "data", "solve", "parity", "list", "man", "completion"]
 GIB = 1 << 30
 BAD_NUMBERS = ["", " ", "-", "+", ".", "x", "nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999", "0x10",
                "0x1p3",
@@ -32,7 +32,7 @@ class Cli(Case):
         """A command that takes the setting, and would run quickly if it were valid."""
         if f"--{name} " in self.train_help:
             return ["train", "even-pairs", *TINY, "--epochs", "1"]
-        return ["data", "even-pairs"]
+        return ["export", "0", "--store", "nowhere"] if name in ("format", "best") else ["data", "even-pairs"]
 
 
 class Help(Cli):
@@ -184,7 +184,7 @@ class BadUsage(Cli):
                     with self.subTest(name=name, value=value):
                         self.refused(*self.verb_of(name), f"--{name}={value}",
                                      mentions=[name, *setting["choices"].split("|")])
-                for value in setting["choices"].split("|"):
+                for value in setting["choices"].split("|") if name != "format" else []:  # needs a run
                     self.good(*self.verb_of(name), f"--{name}", value)
             elif setting["type"] == "flag":
                 for value in ("", "bogus", "1", "YES"):
@@ -230,10 +230,7 @@ class TooLarge(Cli):
         self.assertEqual(list(self.folder.iterdir()), [])
 
     def test_fleets(self):
-        seeds = ",".join(map(str, range(5000)))
-        self.too_large("train", "parity", *TINY, "--seed", seeds)
-        self.too_large("train", "parity", *TINY, "--length", "4096", "--train-count", "1000000", "--seed",
-                       seeds[:2000].rsplit(",", 1)[0])
+        self.too_large("train", "parity", *TINY, "--seed", ",".join(map(str, range(10001))))
 
     def test_endless_input(self):
         self.refused("solve", "parity", "/dev/zero", codes=(1, 2), memory=GIB // 2, timeout=30)

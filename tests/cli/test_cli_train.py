@@ -71,7 +71,7 @@ class Output(Train):
 
     def test_stop_at(self):
         row = self.runs("--epochs", "400", "--stop-at", "60", "--lr", "0.5")[0]
-        self.assertEqual(row["status"], "stopped")
+        self.assertEqual(row["status"], "done")
         self.assertGreaterEqual(row["train_accuracy"], 60)
         self.assertTrue(all(point["tr-ac"] < 60 for point in row["curve"][:-1]))
 

@@ -1,0 +1,414 @@
+"""The run store under everything that can happen to it: kills, company, full disks, damage, failing calls.
+
+$SEMFOCUS is the program, $SEMFOCUS_FAILING the library that makes calls fail, $SEMFOCUS_THOROUGH tries every case."""
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = str(Path(os.environ.get("SEMFOCUS", ROOT / "build" / "semfocus")).resolve())
+FAILING = os.environ.get("SEMFOCUS_FAILING")
+THOROUGH = bool(os.environ.get("SEMFOCUS_THOROUGH"))
+SANITIZED = bool(os.environ.get("SEMFOCUS_SANITIZED"))
+SMALL = ["even-pairs", "--length", "6", "--train-count", "75", "--heldout-count", "20", "--blocks", "1", "--width", "8",
+         "--mlp-width", "8", "--checkpoint-seconds", "0"]
+
+
+def start(*words, env=None):
+    return subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, **(env or {})})
+
+
+class Done:
+    def __init__(self, process, timeout=120):
+        self.words = process.args
+        self.out, self.err = process.communicate(timeout=timeout)
+        self.code = process.returncode
+
+    def __str__(self):
+        return f"\n{' '.join(self.words)}\nexit {self.code}\nstdout: {self.out[-1500:]}\nstderr: {self.err[-1500:]}"
+
+
+def run(*words, env=None, timeout=120):
+    return Done(start(*words, env=env), timeout)
+
+
+def final_files(store):
+    """Hash of every checkpoint by name: equal iff runs ended in the same bits."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted((store / "checkpoints").iterdir())}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="semfocus-store-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.store = self.folder / "runs"
+
+    def train(self, *words, store=None, **options):
+        return run("train", *SMALL, "--store", store or self.store, "--quiet", *words, **options)
+
+    def good(self, done):
+        self.assertEqual((done.code, done.err), (0, ""), done)
+        return done
+
+    def check(self, store=None):
+        done = run("check", "--store", store or self.store)
+        self.assertEqual(done.code, 0, done)
+        return done
+
+    def runs(self, store=None, *words):
+        return json.loads(self.good(run("runs", "--store", store or self.store, "--json", *words)).out)
+
+    def sentence(self, done, codes, *mentions):
+        self.assertIn(done.code, codes, done)
+        self.assertTrue(done.err.startswith("semfocus: "), done)
+        for mention in mentions:
+            self.assertIn(mention, done.err, done)
+
+    def undisturbed(self, *words):
+        other = self.folder / "undisturbed"
+        self.good(self.train(*words, store=other))
+        return final_files(other)
+
+
+class Resume(Case):
+    def test_same_bits_for_any_threads(self):
+        for optimizer in ("sgd", "adam"):
+            seen = set()
+            for threads in (1, 2, 3):
+                store = self.folder / f"{optimizer}-{threads}"
+                self.good(self.train("--threads", threads, "--epochs", 3, "--optimizer", optimizer, store=store))
+                seen.add(json.dumps(final_files(store)))
+            self.assertEqual(len(seen), 1)
+
+    def test_more_epochs_go_on_with_the_run(self):
+        for epochs in (2, 5, 9):
+            self.good(self.train("--epochs", epochs, "--optimizer", "adamw"))
+        row, = self.runs()
+        self.assertEqual((row["epochs"], row["status"]), (9, "done"))
+        self.assertEqual(final_files(self.store), self.undisturbed("--epochs", 9, "--optimizer", "adamw"))
+
+    def test_fewer_epochs_and_stop_at_are_satisfied(self):
+        self.good(self.train("--epochs", 6))
+        before = final_files(self.store)
+        self.good(self.train("--epochs", 3))
+        self.good(self.train("--epochs", 100, "--stop-at", "1"))
+        self.assertEqual(final_files(self.store), before)
+
+    def test_cosine_needs_its_epochs(self):
+        for epochs in (2, 4):
+            self.good(self.train("--epochs", epochs, "--schedule", "cosine"))
+        self.assertEqual(sorted(row["epochs"] for row in self.runs()), [2, 4])
+
+    def test_company_does_not_change_a_run(self):
+        words = ["--epochs", 3, "--attention", "full,topk:2,banded:3+global:1,random:2", "--seed", "1,2"]
+        self.good(self.train(*words, "--threads", 2))
+        together = final_files(self.store)
+        self.assertEqual(len(self.runs()), 8)
+        alone = self.folder / "alone"
+        for attention in ("full", "topk:2", "banded:3+global:1", "random:2"):
+            for seed in (1, 2):
+                self.good(self.train("--epochs", 3, "--attention", attention, "--seed", seed, store=alone))
+        self.assertEqual(together, final_files(alone))
+        self.check()
+
+    def test_repeated_runs_of_a_list_are_one(self):
+        self.good(self.train("--epochs", 2, "--seed", "1,1,2", "--attention", "full,topk:99"))
+        self.assertEqual(len(self.runs()), 2)
+
+    def test_divergence_is_a_result(self):
+        words = ["--lr", 10000, "--clip", 0, "--momentum", 0.99, "--epochs", 50]
+        self.good(self.train(*words))
+        row, = self.runs()
+        self.assertEqual(row["status"], "diverged")
+        self.assertEqual(row["epochs"], row["diverged_epoch"] - 1)
+        before = final_files(self.store)
+        self.good(self.train(*words))
+        self.assertEqual(final_files(self.store), before)
+        self.check()
+
+    def test_user_data_is_known_by_its_content(self):
+        first, second = self.folder / "a.tsv", self.folder / "b.tsv"
+        self.good(run("data", "parity", "--length", 5, "--count", 60, "--out", first))
+        shutil.copy(first, second)
+        words = ["--epochs", 2, "--blocks", 1, "--width", 8, "--mlp-width", 8, "--store", self.store]
+        for path in (first, second):
+            self.good(run("train", f"tsv:{path}", *words, "--quiet"))
+        self.assertEqual(len(self.runs()), 1)
+        self.check()
+        self.good(run("data", "parity", "--length", 5, "--count", 60, "--seed", 2, "--out", second))
+        self.good(run("train", f"tsv:{second}", *words, "--quiet"))
+        self.assertEqual(len(self.runs()), 2)
+
+
+class Kills(Case):
+    def test_killed_at_random_moments(self):
+        words = ["--epochs", 60, "--seed", "1,2", "--optimizer", "adam", "--threads", 2]
+        expected = self.undisturbed(*words)
+        seed = random.randrange(1 << 30)
+        print(f"seed {seed}")
+        moments = random.Random(seed)
+        whole = run("train", *SMALL, "--store", self.folder / "timing", "--quiet", *words)
+        self.good(whole)
+        for kill in range(20):
+            process = start("train", *SMALL, "--store", self.store, "--quiet", *words)
+            time.sleep(moments.uniform(0.005, 0.12))
+            process.kill()
+            process.communicate()
+            if self.store.joinpath("runs.db").exists() and run("runs", "--store", self.store).code == 0:
+                self.check()
+        self.good(self.train(*words))
+        self.check()
+        self.assertEqual(final_files(self.store), expected)
+
+    def test_interrupt_checkpoints_and_says_how_to_go_on(self):
+        for number, sent in enumerate((signal.SIGINT, signal.SIGTERM)):
+            store = self.folder / f"runs-{number}"
+            words = ["train", *SMALL, "--store", store, "--epochs", 100000, "--checkpoint-seconds", 1000]
+            process = start(*words)
+            time.sleep(0.5)
+            process.send_signal(sent)
+            done = Done(process, 20)
+            self.assertEqual(done.code, 1, done)
+            self.assertIn("the same command goes on", done.err, done)
+            row, = self.runs(store)
+            self.assertGreater(row["epochs"], 0)
+            self.assertEqual(row["status"], "pending")
+            self.check(store)
+            more = row["epochs"] + 3
+            self.good(self.train("--epochs", more, store=store))
+            self.assertEqual(final_files(store), self.undisturbed("--epochs", more))
+            shutil.rmtree(self.folder / "undisturbed")
+
+
+class Company(Case):
+    WORDS = ["--epochs", 25, "--seed", "1,2,3,4,5,6", "--attention", "full,topk:2", "--threads", 1]
+
+    def starts(self, outs):
+        return sum(line.split()[-6] == "1" for out in outs for line in out.splitlines() if "%" in line and line.count("%") == 2)
+
+    def test_processes_share_a_list(self):
+        expected = self.undisturbed(*self.WORDS)
+        for count in (2, 4):
+            store = self.folder / f"shared-{count}"
+            processes = [start("train", *SMALL, "--store", store, *self.WORDS) for _ in range(count)]
+            done = [Done(process) for process in processes]
+            for one in done:
+                self.assertEqual(one.code, 0, one)
+            self.assertEqual(final_files(store), expected)
+            rows = [line.split()[:3] for one in done for line in one.out.splitlines() if line.count("%") == 2 and ":" not in line[25:]]
+            self.assertEqual(len(rows), len({tuple(row) for row in rows}), "an epoch was computed twice")
+            self.check(store)
+
+    def test_a_dead_process_is_replaced(self):
+        words = ["--epochs", 150, "--seed", "1,2,3", "--threads", 1]
+        expected = self.undisturbed(*words)
+        processes = [start("train", *SMALL, "--store", self.store, *words) for _ in range(2)]
+        time.sleep(0.25)
+        processes[0].kill()
+        processes[0].communicate()
+        done = Done(processes[1])
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual({row["status"] for row in self.runs()}, {"done"})
+        self.assertEqual(final_files(self.store), expected)
+        self.check()
+
+
+class Damage(Case):
+    def setUp(self):
+        super().setUp()
+        self.good(self.train("--epochs", 3))
+        self.path = next(path for path in (self.store / "checkpoints").iterdir() if "best" not in path.name)
+
+    def test_damaged_checkpoint(self):
+        whole = self.path.read_bytes()
+        expected = self.undisturbed("--epochs", 5)
+        places = range(0, len(whole), 1 if THOROUGH else 97)
+        damaged = [whole[:-1], whole[: len(whole) // 2], b""] + [
+            whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1:] for i in places]
+        for content in damaged:
+            self.path.write_bytes(content)
+            if content in damaged[:3] or THOROUGH:
+                self.sentence(self.train("--epochs", 5), (1,), "damaged", self.path.name)
+                self.assertEqual(self.runs()[0]["epochs"], 3)
+            self.assertEqual(run("check", "--store", self.store).code, 1)
+        self.sentence(self.train("--epochs", 5), (1,), "damaged")
+        self.path.write_bytes(whole)
+        self.good(self.train("--epochs", 5))
+        self.assertEqual(final_files(self.store), expected)
+
+    def test_deleted_checkpoint_starts_anew(self):
+        self.path.unlink()
+        self.good(self.train("--epochs", 5))
+        self.assertEqual(final_files(self.store), self.undisturbed("--epochs", 5))
+        self.check()
+
+    def test_another_instruction_set_is_refused(self):
+        row, = self.runs()
+        other = "scalar" if row["isa"] != "scalar" else "avx2"
+        self.sentence(self.train("--epochs", 5, env={"SEMFOCUS_ISA": other}), (1,), row["isa"], other)
+        self.good(self.train("--epochs", 3, env={"SEMFOCUS_ISA": other}))  # it is done: nothing to compute
+        self.good(self.train("--epochs", 5))
+
+    def change(self, sql):
+        with sqlite3.connect(self.store / "runs.db") as database:
+            database.execute(sql)
+
+    def test_newer_schema(self):
+        self.change("PRAGMA user_version = 99")
+        for done in (self.train("--epochs", 5), run("runs", "--store", self.store)):
+            self.sentence(done, (2,), "schema 99", "newer")
+        self.change("PRAGMA user_version = 1")
+        self.good(self.train("--epochs", 5))
+
+    def test_another_numerics_version(self):
+        self.change("UPDATE facts SET value = '0' WHERE name = 'numerics'")
+        self.sentence(self.train("--epochs", 5), (2,), "numerics version 0", "--store")
+        self.assertEqual(len(self.runs()), 1)
+
+    def test_damaged_database(self):
+        database = self.store / "runs.db"
+        for name in ("runs.db-wal", "runs.db-shm"):
+            self.store.joinpath(name).unlink(missing_ok=True)
+        database.write_bytes(b"not a database at all, not a database at all" * 100)
+        self.sentence(self.train("--epochs", 5), (1,), "damaged")
+        self.sentence(run("runs", "--store", self.store), (1,), "damaged")
+
+
+class Places(Case):
+    def test_no_store(self):
+        for verb in (["runs"], ["check"], ["export", "ab"]):
+            self.sentence(run(*verb, "--store", self.store), (2,), "no store", str(self.store))
+
+    def test_store_that_cannot_be_made(self):
+        self.sentence(self.train("--epochs", 1, store=self.folder / "no" / "such"), (1,), "no/such")
+        blocked = self.folder / "file"
+        blocked.write_text("")
+        self.sentence(self.train("--epochs", 1, store=blocked), (1,), str(blocked))
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("mount"), "needs root to mount")
+    def test_full_and_read_only_disks(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        words = ["--epochs", 40, "--width", 32, "--mlp-width", 32, "--blocks", 4]
+        expected = self.undisturbed(*words)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", disk], check=False,
+                          stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("cannot mount a small disk here")
+        try:
+            store = disk / "runs"
+            self.sentence(self.train(*words, store=store), (1,), "disk")
+            subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
+            self.assertFalse([path for path in (store / "checkpoints").glob("*.part")])
+            subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+            self.sentence(self.train(*words, store=store), (1,), "store")
+            self.assertEqual(run("runs", "--store", store).code, 0)
+            subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+            self.good(self.train(*words, store=store))
+            self.check(store)
+            self.assertEqual(final_files(store), expected)
+        finally:
+            subprocess.run(["umount", disk], check=False)
+
+
+class Listing(Case):
+    def test_where_and_json(self):
+        self.good(self.train("--epochs", 2, "--seed", "1,2,3", "--attention", "full,topk:2"))
+        rows = self.runs(self.store, "--where", "seed > 1 AND attention = 'topk:2'")
+        self.assertEqual([row["seed"] for row in rows], [2, 3])
+        for key in ("id", "task", "attention", "seed", "status", "epochs", "converged_epoch", "train_accuracy",
+                    "heldout_accuracy"):
+            self.assertIn(key, rows[0])
+        for where in ("seed >", "nonsense", "1); DROP TABLE runs; --", "seed; SELECT 1"):
+            self.sentence(run("runs", "--store", self.store, "--where", where), (2,), "where")
+        self.assertEqual(len(self.runs()), 6)
+        self.assertIn("no runs", run("runs", "--store", self.store, "--where", "0").out)
+
+    def test_export(self):
+        self.good(self.train("--epochs", 4))
+        row, = self.runs()
+        lines = self.good(run("export", row["id"][:6], "--store", self.store)).out.splitlines()
+        self.assertEqual(lines[0], "epoch,tr-ce,tr-ac,va-ce,va-ac")
+        self.assertEqual([line.split(",")[0] for line in lines[1:]], ["1", "2", "3", "4"])
+        out = self.folder / "weights.safetensors"
+        for best in ([], ["--best"]):
+            self.good(run("export", row["id"], "--store", self.store, "--format", "safetensors", "--out", out, *best))
+            content = out.read_bytes()
+            header = json.loads(content[8:8 + int.from_bytes(content[:8], "little")])
+            self.assertEqual(header["embedding.weight"]["shape"], [3, 8])
+            self.assertFalse([name for name in header if name.startswith("optimizer")])
+        self.sentence(run("export", "zz", "--store", self.store), (2,), "zz")
+        self.sentence(run("export", row["id"], "--store", self.store, "--best"), (2,), "--best")
+
+
+@unittest.skipUnless(FAILING, "SEMFOCUS_FAILING names no library")
+@unittest.skipIf(SANITIZED, "sanitizers bring allocators of their own")
+class FailingCalls(Case):
+    """The N-th allocation or writing call fails, for every N (every few, unless thorough)."""
+    WORDS = ["--epochs", 2, "--threads", 1]
+
+    def count(self):
+        counts = self.folder / "counts"
+        self.good(self.train(*self.WORDS, store=self.folder / "counted", env={"LD_PRELOAD": FAILING, "FAIL_COUNT": str(counts)}))
+        return map(int, counts.read_text().split())
+
+    def each(self, variable, total, step):
+        expected = self.undisturbed(*self.WORDS)
+        failures = 0
+        for number in range(1, total + 1, step):
+            store = self.folder / f"{variable}-{number}"
+            done = self.train(*self.WORDS, store=store, env={"LD_PRELOAD": FAILING, variable: str(number)})
+            self.assertIn(done.code, (0, 1), done)
+            failures += done.code == 1
+            if done.code == 1:
+                self.assertTrue(done.err.strip(), done)
+            if (store / "checkpoints").is_dir():
+                self.assertFalse(list((store / "checkpoints").glob("*.part")), done)
+            self.good(self.train(*self.WORDS, store=store))
+            self.assertEqual(final_files(store), expected, f"{variable}={number}")
+            shutil.rmtree(store)
+        self.assertGreater(failures, 0)
+
+    def test_allocations(self):
+        allocations, _ = self.count()
+        self.each("FAIL_ALLOCATION", allocations, 1 if THOROUGH else max(1, allocations // 60))
+
+    def test_writes(self):
+        _, writes = self.count()
+        self.each("FAIL_WRITE", writes, 1)
+
+
+class Size(Case):
+    def test_ten_thousand_runs(self):
+        self.good(self.train("--epochs", 1))
+        with sqlite3.connect(self.store / "runs.db") as database:
+            database.execute("PRAGMA synchronous = OFF")
+            names = [column[1] for column in database.execute("PRAGMA table_info(runs)")]
+            row = dict(zip(names, database.execute("SELECT * FROM runs").fetchone()))
+            for number in range(2, 10001):
+                row.update(number=number, id=f"{number:016x}", seed=number)
+                database.execute(f"INSERT INTO runs VALUES ({','.join('?' * len(names))})", [row[name] for name in names])
+            database.execute("WITH RECURSIVE e(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM e WHERE n < 200)"
+                             " INSERT INTO epochs SELECT number, n, 0.5, 50 + n * 0.2, 0.6, 50, 1 FROM runs, e WHERE number > 1")
+        for words in (["runs"], ["runs", "--json"], ["runs", "--where", "converged_epoch IS NULL"]):
+            best = 9.0
+            for _ in range(3):
+                began = time.monotonic()
+                done = self.good(run(*words, "--store", self.store))
+                best = min(best, time.monotonic() - began)
+            print(f"{' '.join(words)}: {best:.3f} s for 10,000 runs")
+            self.assertGreater(len(done.out), 500000)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -132,7 +132,8 @@ static int run(const cli_request *request) {
     runs.names = calloc(runs.count, sizeof *runs.names);
     int code;
     if (runs.configs == NULL || runs.names == NULL) {
-        code = fail_usage("no memory for %zu runs; shorten the lists", runs.count);
+        fail_usage("no memory for %zu runs; shorten the lists", runs.count);
+        code = EXIT_FAILED;
     } else {
         const sf_status status = plan(&runs, request);
         code = status == SF_OK ? train(request, &runs) : fail(status);

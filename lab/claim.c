@@ -16,16 +16,27 @@ static struct flock byte_of(int64_t run) {
     return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = run, .l_len = 1};
 }
 
-sf_status sf_claim_take(int *claim, const char *folder, int64_t run) {
+static sf_status take(int *claim, const char *folder, int64_t run, int how) {
     *claim = open_claims(folder, O_RDWR | O_CREAT);
     if (*claim < 0) return sf_fail(SF_IO_ERROR, "cannot open '%s/claims': %s", folder, strerror(errno));
     struct flock byte = byte_of(run);
-    if (fcntl(*claim, F_OFD_SETLK, &byte) == 0) return SF_OK;
+    int code;
+    do code = fcntl(*claim, how, &byte);
+    while (code != 0 && errno == EINTR);
+    if (code == 0) return SF_OK;
     const int why = errno;
     close(*claim);
     *claim = -1;
     if (why == EAGAIN || why == EACCES) return SF_OK;
     return sf_fail(SF_IO_ERROR, "cannot lock '%s/claims': %s; use a store on a local disk", folder, strerror(why));
+}
+
+sf_status sf_claim_take(int *claim, const char *folder, int64_t run) {
+    return take(claim, folder, run, F_OFD_SETLK);
+}
+
+sf_status sf_claim_store(int *claim, const char *folder) {
+    return take(claim, folder, 0, F_OFD_SETLKW);
 }
 
 void sf_claim_give_back(int claim) {

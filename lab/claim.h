@@ -10,6 +10,8 @@
 
 /* *claim is a file descriptor to give back, or -1 if somebody else holds the run. */
 sf_status sf_claim_take(int *claim, const char *folder, int64_t run);
+/* The store as a whole, while it is opened: waits for its turn. Byte 0, which no run has. */
+sf_status sf_claim_store(int *claim, const char *folder);
 void sf_claim_give_back(int claim);
 bool sf_claim_is_held(const char *folder, int64_t run);
 

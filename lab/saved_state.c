@@ -1,7 +1,5 @@
 #include "lab/saved_state.h"
 
-#include <dirent.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -87,22 +85,4 @@ sf_status sf_run_state_save(sf_run_state *state, const sf_store *store) {
     }
     state->saved = saved;
     return SF_OK;
-}
-
-/* Everything of this run in the folder but its valid files: older checkpoints, and what a crash left behind. */
-void sf_run_state_sweep(const sf_run_state *state, const sf_store *store) {
-    char last[SF_CHECKPOINT_PATH_SIZE], best[SF_CHECKPOINT_PATH_SIZE], folder[SF_CHECKPOINT_PATH_SIZE];
-    const char *id = state->run.id;
-    sf_store_checkpoint_path(last, store, id, false, state->saved.epoch);
-    sf_store_checkpoint_path(best, store, id, true, state->saved.best_epoch);
-    snprintf(folder, sizeof folder, "%s/checkpoints", sf_store_folder(store));
-    DIR *listing = opendir(folder);
-    if (listing == NULL) return; /* left-overs do no harm */
-    for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
-        char path[SF_CHECKPOINT_PATH_SIZE + 300];
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (strncmp(entry->d_name, id, strlen(id)) == 0 && strcmp(path, last) != 0 && strcmp(path, best) != 0)
-            unlink(path);
-    }
-    closedir(listing);
 }

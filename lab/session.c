@@ -71,8 +71,11 @@ static sf_status try_to_take(int *claim, hall *h, size_t i) {
         j->state = TAKEN;
         return SF_OK;
     }
-    if (status == SF_OK && strcmp(j->run.status, "done") != 0 && strcmp(j->run.status, "diverged") != 0)
-        status = sf_store_finish(h->store, &j->run, "done", NULL, 0, 0); /* it died between checkpoint and this */
+    if (status == SF_OK && strcmp(j->run.status, "done") != 0 && strcmp(j->run.status, "diverged") != 0) {
+        /* it died after its last checkpoint and before saying so */
+        sf_store_sweep(h->store, j->id, j->run.checkpoint_epoch, j->run.best_saved_epoch);
+        status = sf_store_finish(h->store, &j->run, "done", NULL, 0, 0);
+    }
     sf_claim_give_back(*claim);
     *claim = -1;
     SF_TRY(status);
@@ -138,14 +141,14 @@ static sf_status begin(hall *h, job *j, sf_run_state *state) {
     if (environment == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to begin run %s", j->id);
     const sf_status status = sf_store_begin(h->store, &j->run, sf_cpu_isa_name(), environment);
     free(environment);
-    if (status == SF_OK) sf_run_state_sweep(state, h->store);
+    if (status == SF_OK) sf_store_sweep(h->store, j->id, state->saved.epoch, state->saved.best_epoch);
     return status;
 }
 
 static sf_status checkpoint(hall *h, const job *j, sf_run_state *state) {
     sf_status status = sf_run_state_save(state, h->store);
     if (status == SF_OK) LOCKED(h, status, sf_store_saved(h->store, &j->run, &state->saved));
-    if (status == SF_OK) sf_run_state_sweep(state, h->store);
+    if (status == SF_OK) sf_store_sweep(h->store, j->id, state->saved.epoch, state->saved.best_epoch);
     return status;
 }
 

@@ -1,5 +1,6 @@
 #include "lab/store.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/text.h"
@@ -89,11 +91,13 @@ static sf_status make_folder(const char *path) {
     return sf_fail(SF_IO_ERROR, "cannot make the folder '%s': %s", path, strerror(errno));
 }
 
-static sf_status open_for_writing(sf_store *store) {
+static sf_status open_for_writing(sf_store *store, int *turn) {
     char checkpoints[sizeof store->path + 16];
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", store->folder);
     SF_TRY(make_folder(store->folder));
     SF_TRY(make_folder(checkpoints));
+    SF_TRY(
+        sf_claim_store(turn, store->folder)); /* processes that start together make the database one after the other */
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     if (sqlite3_open_v2(store->path, &store->db.handle, flags, NULL) != SQLITE_OK) return sf_database_error(&store->db);
     sqlite3_busy_timeout(store->db.handle, 60000);
@@ -129,8 +133,10 @@ sf_status sf_store_open(sf_store **out, const char *folder, sf_store_access acce
     strcpy(store->folder, folder);
     snprintf(store->path, sizeof store->path, "%s/runs.db", folder);
     store->db.path = store->folder;
-    sf_status status = access == SF_STORE_WRITE ? open_for_writing(store) : open_for_reading(store);
+    int turn = -1;
+    sf_status status = access == SF_STORE_WRITE ? open_for_writing(store, &turn) : open_for_reading(store);
     if (status == SF_OK) status = check_versions(store, access);
+    sf_claim_give_back(turn);
     if (status != SF_OK) {
         sf_store_close(store);
         return status;
@@ -439,4 +445,20 @@ void sf_store_checkpoint_path(char out[SF_CHECKPOINT_PATH_SIZE], const sf_store 
                               size_t epoch) {
     snprintf(out, SF_CHECKPOINT_PATH_SIZE, "%s/checkpoints/%s-%s%zu.safetensors", store->folder, id,
              best ? "best-" : "", epoch);
+}
+
+void sf_store_sweep(const sf_store *store, const char *id, size_t epoch, size_t best_epoch) {
+    char last[SF_CHECKPOINT_PATH_SIZE], best[SF_CHECKPOINT_PATH_SIZE], folder[SF_CHECKPOINT_PATH_SIZE];
+    sf_store_checkpoint_path(last, store, id, false, epoch);
+    sf_store_checkpoint_path(best, store, id, true, best_epoch);
+    snprintf(folder, sizeof folder, "%s/checkpoints", store->folder);
+    DIR *listing = opendir(folder);
+    if (listing == NULL) return; /* left-overs do no harm */
+    for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+        char path[SF_CHECKPOINT_PATH_SIZE + 300];
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (strncmp(entry->d_name, id, strlen(id)) == 0 && strcmp(path, last) != 0 && strcmp(path, best) != 0)
+            unlink(path);
+    }
+    closedir(listing);
 }

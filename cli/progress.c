@@ -79,10 +79,11 @@ static void draw_line(progress *shown, size_t step, size_t steps) {
     const double rate = ((double)shown->epochs_done + within) / (now - shown->began);
     const double left = rate > 0 ? ((double)shown->epochs_left - within) / rate : 0;
     fprintf(stderr,
-            "\r\033[K%zu/%zu runs  epoch %zu of %lld  step %zu/%zu  train %.2f%%  %.2f epochs/s  at most %d:%02d left",
+            "\r\033[K%zu/%zu runs  epoch %zu of %lld  step %zu/%zu  loss %.4f  train %.2f%%  held-out %.2f%%  "
+            "%.2f epochs/s  at most %d:%02d left",
             shown->finished, shown->runs->count, shown->last.epoch + 1,
-            (long long)shown->runs->configs[shown->last_run].epochs, step, steps, shown->last.train_accuracy, rate,
-            (int)(left / 60), (int)left % 60);
+            (long long)shown->runs->configs[shown->last_run].epochs, step, steps, shown->last.train_loss,
+            shown->last.train_accuracy, shown->last.heldout_accuracy, rate, (int)(left / 60), (int)left % 60);
 }
 
 typedef struct replay {

@@ -181,23 +181,29 @@ uint64_t sf_safetensors_hash(const sf_safetensors *file) {
     return sf_hash(SF_HASH_START, file->bytes, file->size);
 }
 
-/* The JSON header, padded with blanks to a multiple of 8; release with free(). */
+/* What a tensor's entry in the header says, or NULL without memory. */
+static json_t *entry_of(const sf_tensor *tensor, size_t offset) {
+    const json_int_t begin = (json_int_t)offset, size = (json_int_t)tensor->size;
+    json_t *shape = json_array();
+    for (size_t d = 0; d < tensor->rank; d++)
+        if (json_array_append_new(shape, json_integer((json_int_t)tensor->shape[d])) != 0) {
+            json_decref(shape);
+            return NULL;
+        }
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", tensor->dtype, "shape", shape, "data_offsets", begin,
+                     begin + size);
+}
+
+/* The JSON header, padded with blanks to a multiple of 8; release with free(). NULL without memory: never a partial
+ * one. */
 static char *header_text(const sf_tensor *tensors, size_t count, const char *const *metadata) {
     json_t *header = json_object(), *about = json_object();
-    for (; metadata != NULL && metadata[0] != NULL; metadata += 2)
-        json_object_set_new(about, metadata[0], json_string(metadata[1]));
-    json_object_set_new(header, "__metadata__", about);
+    bool complete = json_object_set_new(header, "__metadata__", about) == 0;
+    for (; complete && metadata != NULL && metadata[0] != NULL; metadata += 2)
+        complete = json_object_set_new(about, metadata[0], json_string(metadata[1])) == 0;
     size_t offset = 0;
-    for (size_t i = 0; i < count; i++) {
-        json_t *shape = json_array();
-        for (size_t d = 0; d < tensors[i].rank; d++)
-            json_array_append_new(shape, json_integer((json_int_t)tensors[i].shape[d]));
-        json_object_set_new(header, tensors[i].name,
-                            json_pack("{s:s, s:o, s:[I, I]}", "dtype", tensors[i].dtype, "shape", shape, "data_offsets",
-                                      (json_int_t)offset, (json_int_t)(offset + tensors[i].size)));
-        offset += tensors[i].size;
-    }
-    const bool complete = json_object_size(header) == count + 1; /* not so if memory ran out on the way */
+    for (size_t i = 0; complete && i < count; offset += tensors[i++].size)
+        complete = json_object_set_new(header, tensors[i].name, entry_of(&tensors[i], offset)) == 0;
     char *text = complete ? json_dumps(header, JSON_COMPACT) : NULL;
     json_decref(header);
     const size_t length = text != NULL ? strlen(text) : 0, padded = (length + 7) / 8 * 8;

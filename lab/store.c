@@ -308,17 +308,18 @@ sf_status sf_store_first_epoch_at(size_t *out, sf_store *store, const sf_stored_
     return status;
 }
 
-/* Every setting that makes the run, as the user would write it. */
+/* Every setting that makes the run, as the user would write it; NULL without memory, never a part of them. */
 static char *settings_text(const sf_config *config) {
     json_t *settings = json_object();
+    bool complete = settings != NULL;
     const sf_setting *setting;
-    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
+    for (size_t i = 0; complete && (setting = sf_setting_at(i)) != NULL; i++) {
         if (!sf_setting_changes_numbers(setting, config)) continue;
         char value[SF_TEXT_SIZE];
         sf_config_text(value, config, setting);
-        json_object_set_new(settings, setting->name, json_string(value));
+        complete = json_object_set_new(settings, setting->name, json_string(value)) == 0;
     }
-    char *text = json_dumps(settings, JSON_COMPACT);
+    char *text = complete ? json_dumps(settings, JSON_COMPACT) : NULL;
     json_decref(settings);
     return text;
 }
@@ -411,9 +412,9 @@ static sf_status read_text(char **out, sf_store *store, const sf_stored_run *run
     SF_TRY(sf_database_prepare(&statement, &store->db, sql, "i", run->number));
     const sf_status status = sf_database_step(&store->db, statement, &found);
     const char *text = found ? (const char *)sqlite3_column_text(statement, 0) : NULL;
-    *out = strdup(text != NULL ? text : "{}");
+    if (status == SF_OK) *out = strdup(text != NULL ? text : "{}");
     sqlite3_finalize(statement);
-    SF_TRY(status);
+    if (status != SF_OK) return status;
     return *out != NULL ? SF_OK : sf_fail(SF_NO_MEMORY, "no memory left to read run %s", run->id);
 }
 
@@ -423,7 +424,11 @@ sf_status sf_store_environment(char **out, sf_store *store, const sf_stored_run 
 
 sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *run) {
     char *text;
-    SF_TRY(read_text(&text, store, run, "SELECT settings FROM runs WHERE number = ?"));
+    const sf_status read = read_text(&text, store, run, "SELECT settings FROM runs WHERE number = ?");
+    if (read != SF_OK) {
+        free(text);
+        return read;
+    }
     json_t *settings = json_loads(text, 0, NULL);
     free(text);
     sf_config_init(out);

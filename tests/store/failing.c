@@ -3,7 +3,6 @@
  *   FAIL_ALLOCATION=N   malloc, calloc, realloc and their kin give NULL, once
  *   FAIL_WRITE=N        write, pwrite, fsync, fdatasync, rename, ftruncate and mkdir give ENOSPC, from then on
  *   FAIL_COUNT=FILE     how many of each there were, written there at exit ("ALLOCATIONS WRITES") */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
@@ -13,16 +12,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): glibc's own names */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *block, size_t size);
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 static atomic_long allocations, writes, fail_allocation = -1, fail_write = -1;
 static atomic_int ready;
 
 static long from_environment(const char *name) {
     const char *text = getenv(name);
-    return text != NULL ? atol(text) : 0;
+    return text != NULL ? strtol(text, NULL, 10) : 0;
 }
 
 __attribute__((constructor)) static void begin(void) {

@@ -77,3 +77,16 @@ const char *sf_text_quote(char out[SF_QUOTE_SIZE], const char *text) {
     strcpy(out + i, text[i] == '\0' ? "" : "...");
     return out;
 }
+
+void sf_text_json(FILE *out, const char *text) {
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\') fputc('\\', out);
+        if (c < 0x20)
+            fprintf(out, "\\u%04x", c);
+        else
+            fputc(c, out);
+    }
+    fputc('"', out);
+}

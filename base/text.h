@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* The whole text must be one number (no blanks, no trailing letters); false otherwise or when out of range. */
 bool sf_text_integer(int64_t *out, const char *text);
@@ -18,5 +19,9 @@ const char *sf_text_nearest(const char *name, const char *(*candidate)(const voi
 /* Makes untrusted text fit for a one-line message: at most a few dozen characters, control characters as '?'. */
 enum { SF_QUOTE_SIZE = 64 };
 const char *sf_text_quote(char out[SF_QUOTE_SIZE], const char *text);
+
+/* `text` as a JSON string, quotes and all. JSON that must not be wrong is printed with this into an open_memstream(),
+ * where every lack of memory shows; jansson can lose a part of what it dumps without saying so. */
+void sf_text_json(FILE *out, const char *text);
 
 #endif

@@ -181,40 +181,38 @@ uint64_t sf_safetensors_hash(const sf_safetensors *file) {
     return sf_hash(SF_HASH_START, file->bytes, file->size);
 }
 
-/* What a tensor's entry in the header says, or NULL without memory. */
-static json_t *entry_of(const sf_tensor *tensor, size_t offset) {
-    const json_int_t begin = (json_int_t)offset, size = (json_int_t)tensor->size;
-    json_t *shape = json_array();
-    for (size_t d = 0; d < tensor->rank; d++)
-        if (json_array_append_new(shape, json_integer((json_int_t)tensor->shape[d])) != 0) {
-            json_decref(shape);
-            return NULL;
-        }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", tensor->dtype, "shape", shape, "data_offsets", begin,
-                     begin + size);
+static void print_entry(FILE *out, const sf_tensor *tensor, size_t offset) {
+    sf_text_json(out, tensor->name);
+    fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", tensor->dtype);
+    for (size_t d = 0; d < tensor->rank; d++) fprintf(out, d > 0 ? ",%zu" : "%zu", tensor->shape[d]);
+    fprintf(out, "],\"data_offsets\":[%zu,%zu]}", offset, offset + tensor->size);
 }
 
 /* The JSON header, padded with blanks to a multiple of 8; release with free(). NULL without memory: never a partial
  * one. */
 static char *header_text(const sf_tensor *tensors, size_t count, const char *const *metadata) {
-    json_t *header = json_object(), *about = json_object();
-    bool complete = json_object_set_new(header, "__metadata__", about) == 0;
-    for (; complete && metadata != NULL && metadata[0] != NULL; metadata += 2)
-        complete = json_object_set_new(about, metadata[0], json_string(metadata[1])) == 0;
-    size_t offset = 0;
-    for (size_t i = 0; complete && i < count; offset += tensors[i++].size)
-        complete = json_object_set_new(header, tensors[i].name, entry_of(&tensors[i], offset)) == 0;
-    char *text = complete ? json_dumps(header, JSON_COMPACT) : NULL;
-    json_decref(header);
-    const size_t length = text != NULL ? strlen(text) : 0, padded = (length + 7) / 8 * 8;
-    char *roomy = text != NULL ? realloc(text, padded + 1) : NULL;
-    if (roomy == NULL) {
-        free(text);
-        return NULL;
+    char *text = NULL;
+    size_t size = 0, offset = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (out == NULL) return NULL;
+    fputs("{\"__metadata__\":{", out);
+    for (size_t i = 0; metadata != NULL && metadata[i] != NULL; i += 2) {
+        if (i > 0) fputc(',', out);
+        sf_text_json(out, metadata[i]);
+        fputc(':', out);
+        sf_text_json(out, metadata[i + 1]);
     }
-    memset(roomy + length, ' ', padded - length);
-    roomy[padded] = '\0';
-    return roomy;
+    fputc('}', out);
+    for (size_t i = 0; i < count; offset += tensors[i++].size) {
+        fputc(',', out);
+        print_entry(out, &tensors[i], offset);
+    }
+    fputc('}', out);
+    for (long at = ftell(out); at % 8 != 0; at++) fputc(' ', out);
+    const bool failed = ferror(out) != 0;
+    if (fclose(out) == 0 && !failed) return text;
+    free(text);
+    return NULL;
 }
 
 static void put(FILE *stream, const void *bytes, size_t count, uint64_t *hash) {

@@ -30,7 +30,7 @@ sf_status sf_run_state_load(sf_run_state *state, sf_store *store, bool *gone);
 /* After each epoch: remembers the weights if it was the best. */
 void sf_run_state_note(sf_run_state *state);
 
-/* Writes the files only; sf_store_saved() then makes them valid and sf_store_sweep() removes what they replace. */
+/* Writes the files only; sf_store_saved() then makes them valid. */
 sf_status sf_run_state_save(sf_run_state *state, const sf_store *store);
 
 #endif

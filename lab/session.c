@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/threads.h"
@@ -145,11 +146,22 @@ static sf_status begin(hall *h, job *j, sf_run_state *state) {
     return status;
 }
 
+static void remove_replaced(const hall *h, const char *id, bool best, size_t before, size_t now) {
+    char path[SF_CHECKPOINT_PATH_SIZE];
+    if (before == 0 || before == now) return;
+    sf_store_checkpoint_path(path, h->store, id, best, before);
+    unlink(path);
+}
+
 static sf_status checkpoint(hall *h, const job *j, sf_run_state *state) {
-    sf_status status = sf_run_state_save(state, h->store);
-    if (status == SF_OK) LOCKED(h, status, sf_store_saved(h->store, &j->run, &state->saved));
-    if (status == SF_OK) sf_store_sweep(h->store, j->id, state->saved.epoch, state->saved.best_epoch);
-    return status;
+    const sf_saved before = state->saved;
+    SF_TRY(sf_run_state_save(state, h->store));
+    sf_status status;
+    LOCKED(h, status, sf_store_saved(h->store, &j->run, &state->saved));
+    SF_TRY(status);
+    remove_replaced(h, j->id, false, before.epoch, state->saved.epoch);
+    remove_replaced(h, j->id, true, before.best_epoch, state->saved.best_epoch);
+    return SF_OK;
 }
 
 /* Trains to the end, or until told to stop (SF_INTERRUPTED). */

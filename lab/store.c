@@ -310,18 +310,27 @@ sf_status sf_store_first_epoch_at(size_t *out, sf_store *store, const sf_stored_
 
 /* Every setting that makes the run, as the user would write it; NULL without memory, never a part of them. */
 static char *settings_text(const sf_config *config) {
-    json_t *settings = json_object();
-    bool complete = settings != NULL;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (out == NULL) return NULL;
+    const char *separator = "{";
     const sf_setting *setting;
-    for (size_t i = 0; complete && (setting = sf_setting_at(i)) != NULL; i++) {
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
         if (!sf_setting_changes_numbers(setting, config)) continue;
         char value[SF_TEXT_SIZE];
         sf_config_text(value, config, setting);
-        complete = json_object_set_new(settings, setting->name, json_string(value)) == 0;
+        fputs(separator, out);
+        sf_text_json(out, setting->name);
+        fputc(':', out);
+        sf_text_json(out, value);
+        separator = ",";
     }
-    char *text = complete ? json_dumps(settings, JSON_COMPACT) : NULL;
-    json_decref(settings);
-    return text;
+    fputc('}', out);
+    const bool failed = ferror(out) != 0;
+    if (fclose(out) == 0 && !failed) return text;
+    free(text);
+    return NULL;
 }
 
 sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, const char *task, const char *attention,

@@ -23,7 +23,7 @@ typedef struct sf_saved { /* checkpoints that are on the disk, whole and synced 
 /* Makes them the run's valid ones; durable on return. */
 sf_status sf_store_saved(sf_store *store, const sf_stored_run *run, const sf_saved *saved);
 
-/* Removes every checkpoint file of a run but its valid ones: older ones, and what a crash left behind. */
+/* Removes every checkpoint file of a run but its valid ones: what a crash left behind. */
 void sf_store_sweep(const sf_store *store, const char *id, size_t epoch, size_t best_epoch);
 
 sf_status sf_store_finish(sf_store *store, const sf_stored_run *run, const char *status, const char *message,

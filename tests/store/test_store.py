@@ -353,7 +353,7 @@ class Listing(Case):
 @unittest.skipUnless(FAILING, "SEMFOCUS_FAILING names no library")
 @unittest.skipIf(SANITIZED, "sanitizers bring allocators of their own")
 class FailingCalls(Case):
-    """The N-th allocation or writing call fails, for every N (every few, unless thorough)."""
+    """The N-th allocation or writing call fails, for every N of a short training."""
     WORDS = ["--epochs", 2, "--threads", 1]
 
     def count(self):
@@ -361,10 +361,10 @@ class FailingCalls(Case):
         self.good(self.train(*self.WORDS, store=self.folder / "counted", env={"LD_PRELOAD": FAILING, "FAIL_COUNT": str(counts)}))
         return map(int, counts.read_text().split())
 
-    def each(self, variable, total, step):
+    def each(self, variable, total):
         expected = self.undisturbed(*self.WORDS)
         failures = 0
-        for number in range(1, total + 1, step):
+        for number in range(1, total + 1):
             store = self.folder / f"{variable}-{number}"
             done = self.train(*self.WORDS, store=store, env={"LD_PRELOAD": FAILING, variable: str(number)})
             self.assertIn(done.code, (0, 1), done)
@@ -380,11 +380,11 @@ class FailingCalls(Case):
 
     def test_allocations(self):
         allocations, _ = self.count()
-        self.each("FAIL_ALLOCATION", allocations, 1 if THOROUGH else max(1, allocations // 60))
+        self.each("FAIL_ALLOCATION", allocations)
 
     def test_writes(self):
         _, writes = self.count()
-        self.each("FAIL_WRITE", writes, 1)
+        self.each("FAIL_WRITE", writes)
 
 
 class Size(Case):

@@ -27,7 +27,8 @@ typedef enum sf_purpose {
     SF_DROP_MLP = 9,       /* output of the MLP */
     SF_RANDOM_KEYS = 10,
     SF_RANDOM_KEYS_EVALUATION = 11,
-    SF_HOLD_OUT = 12, /* which rows of a user's file are held out */
+    SF_HOLD_OUT = 12,  /* which rows of a user's file are held out */
+    SF_BOOTSTRAP = 13, /* resampling of statistics */
 } sf_purpose;
 
 typedef struct sf_index { /* the address of a draw, all but its number */

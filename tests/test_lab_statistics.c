@@ -1,0 +1,150 @@
+/* Statistics against SciPy 1.17 (numbers below), brute force over all sign patterns, and known coverage. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "lab/statistics.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static void assert_near(double got, double expected, double tolerance) {
+    if (!(fabs(got - expected) <= tolerance)) fail_msg("%.15g, expected %.15g", got, expected);
+}
+
+static void quantiles_interpolate(void **state) {
+    (void)state;
+    static const double q[] = {0, .25, .5, .75, .9, 1}, expected[] = {3, 4.75, 6, 10, 14, 17};
+    for (size_t i = 0; i < COUNT(q); i++) {
+        double values[] = {3, 6, 4, 12, 17, 8, 5.5};
+        assert_near(sf_quantile(values, COUNT(values), q[i]), expected[i], 1e-12);
+    }
+    double one[] = {4};
+    assert_near(sf_quantile(one, 1, 0.5), 4, 0);
+    assert_true(isnan(sf_quantile(one, 0, 0.5)));
+}
+
+static void never_counts_as_later_than_all(void **state) {
+    (void)state;
+    double most_arrive[] = {INFINITY, 5, 7}, half_arrive[] = {5, INFINITY, INFINITY, 7};
+    assert_near(sf_quantile(most_arrive, 3, 0.5), 7, 0);
+    assert_true(isinf(sf_quantile(half_arrive, 4, 0.5)));
+}
+
+static void censoring_decides_only_what_it_can(void **state) {
+    (void)state;
+    const sf_arrival at6 = {6, true}, at50 = {50, true}, never100 = {100, false}, never5 = {5, false};
+    bool bounded;
+    assert_int_equal(sf_arrival_compare(&at6, &at50), SF_SOONER);
+    assert_int_equal(sf_arrival_compare(&at50, &at6), SF_LATER);
+    assert_int_equal(sf_arrival_compare(&at50, &at50), SF_UNDECIDED);
+    assert_int_equal(sf_arrival_compare(&at50, &never100), SF_SOONER);
+    assert_int_equal(sf_arrival_compare(&never100, &at50), SF_LATER);
+    assert_int_equal(sf_arrival_compare(&never100, &never5), SF_UNDECIDED);
+    assert_int_equal(sf_arrival_compare(&at6, &never5), SF_UNDECIDED); /* five epochs do not tell about the sixth */
+    assert_near(sf_arrival_ratio(&at6, &at50, &bounded), 50.0 / 6, 1e-12);
+    assert_false(bounded);
+    assert_near(sf_arrival_ratio(&at50, &never100, &bounded), 2, 1e-12);
+    assert_true(bounded);
+    assert_true(isnan(sf_arrival_ratio(&never5, &never100, &bounded)));
+}
+
+static void sign_test_is_scipys(void **state) {
+    (void)state;
+    static const struct {
+        size_t wins, losses;
+        double p;
+    } cases[] = {{5, 0, 0.0625}, {6, 0, 0.03125},      {9, 1, 0.021484375},          {7, 3, 0.34375},
+                 {5, 5, 1},      {0, 10, 0.001953125}, {16, 4, 0.01181793212890625}, {0, 0, 1}};
+    for (size_t i = 0; i < COUNT(cases); i++)
+        assert_near(sf_sign_test(cases[i].wins, cases[i].losses), cases[i].p, 1e-12);
+    assert_near(sf_smallest_p(5), 0.0625, 0);
+    assert_near(sf_smallest_p(6), sf_sign_test(6, 0), 1e-15);
+    assert_near(sf_smallest_p(0), 1, 0);
+}
+
+static void wilcoxon_is_scipys(void **state) {
+    (void)state;
+    static const double depression[] = {0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01};
+    static const double darwin[] = {6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60, -67, 75};
+    assert_near(sf_wilcoxon_test(depression, COUNT(depression)), 0.0390625, 1e-12);
+    assert_near(sf_wilcoxon_test(darwin, COUNT(darwin)), 0.041259765625, 1e-12);
+    static const double zeros[] = {0, 0};
+    assert_near(sf_wilcoxon_test(zeros, 2), 1, 0);
+}
+
+/* Mean ranks and all 2^n sign patterns, straight from the definition. */
+static double brute_force(const double *differences, size_t count) {
+    double sizes[16], ranks[16], observed = 0, total = 0;
+    size_t n = 0, extreme = 0;
+    bool positive[16];
+    for (size_t i = 0; i < count; i++)
+        if (differences[i] != 0) {
+            positive[n] = differences[i] > 0;
+            sizes[n++] = fabs(differences[i]);
+        }
+    for (size_t i = 0; i < n; i++) {
+        ranks[i] = 0.5;
+        for (size_t j = 0; j < n; j++) ranks[i] += sizes[j] < sizes[i] ? 1 : sizes[j] == sizes[i] ? 0.5 : 0;
+        total += ranks[i];
+        if (positive[i]) observed += ranks[i];
+    }
+    const double far = fabs(observed - total / 2);
+    for (size_t pattern = 0; pattern < (size_t)1 << n; pattern++) {
+        double sum = 0;
+        for (size_t i = 0; i < n; i++) sum += pattern >> i & 1 ? ranks[i] : 0;
+        extreme += fabs(sum - total / 2) >= far - 1e-9;
+    }
+    return (double)extreme / (double)((size_t)1 << n);
+}
+
+static void wilcoxon_with_ties_is_exact(void **state) {
+    (void)state;
+    sf_draws draws = sf_draws_at((sf_index){.seed = 5, .stream = 99});
+    for (int trial = 0; trial < 300; trial++) {
+        double differences[12];
+        const size_t count = 1 + sf_draw_below(&draws, 12);
+        for (size_t i = 0; i < count; i++) differences[i] = (double)sf_draw_below(&draws, 9) - 4;
+        assert_near(sf_wilcoxon_test(differences, count), brute_force(differences, count), 1e-12);
+    }
+}
+
+/* A 95 % interval of the median holds the true median in about 95 of 100 samples (a little less for small ones). */
+static void bootstrap_covers(void **state) {
+    (void)state;
+    enum { TRIALS = 400, SIZE = 15, RESAMPLES = 500 };
+    sf_draws draws = sf_draws_at((sf_index){.seed = 6, .stream = 99});
+    double scratch[SIZE + RESAMPLES];
+    size_t covered = 0;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        double values[SIZE];
+        for (size_t i = 0; i < SIZE; i++) values[i] = sf_draw_unit(&draws);
+        const sf_interval interval = sf_bootstrap_median(values, SIZE, RESAMPLES, (uint32_t)trial, scratch);
+        covered += interval.low <= 0.5 && 0.5 <= interval.high;
+        assert_true(interval.low <= interval.high);
+    }
+    printf("  %zu of %d intervals cover the median\n", covered, (int)TRIALS);
+    assert_true(covered >= TRIALS * 90 / 100 && covered <= TRIALS * 99 / 100);
+    const double same[] = {2, 2, 2};
+    const sf_interval point = sf_bootstrap_median(same, 3, RESAMPLES, 1, scratch);
+    assert_true(point.low == 2 && point.high == 2);
+    assert_true(isnan(sf_bootstrap_median(same, 0, RESAMPLES, 1, scratch).low));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quantiles_interpolate),
+        cmocka_unit_test(never_counts_as_later_than_all),
+        cmocka_unit_test(censoring_decides_only_what_it_can),
+        cmocka_unit_test(sign_test_is_scipys),
+        cmocka_unit_test(wilcoxon_is_scipys),
+        cmocka_unit_test(wilcoxon_with_ties_is_exact),
+        cmocka_unit_test(bootstrap_covers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

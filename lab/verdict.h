@@ -1,0 +1,40 @@
+/* One mechanism against the baseline on one task, paired by seed: numbers, and one plain sentence that claims no more
+ * than they carry. */
+#ifndef SF_LAB_VERDICT_H
+#define SF_LAB_VERDICT_H
+
+#include "lab/statistics.h"
+
+typedef struct sf_outcome { /* of one run */
+    int64_t seed;
+    sf_arrival train, heldout; /* at the threshold */
+    double last_train, last_heldout, best_heldout;
+    bool diverged;
+} sf_outcome;
+
+typedef struct sf_summary { /* of the runs of one mechanism */
+    size_t runs, converged, diverged;
+    double quartiles[3]; /* of epochs to the threshold on the training set; infinite: never */
+    double last_heldout; /* median */
+    double best_heldout; /* median */
+    double gap;          /* median of training minus held-out accuracy at the end */
+} sf_summary;
+
+sf_summary sf_summarize(const sf_outcome *outcomes, size_t count);
+
+typedef struct sf_verdict {
+    size_t pairs;                           /* seeds that both have */
+    size_t sooner, later;                   /* pairs decided either way */
+    double speedup;                         /* median of the paired ratios; NaN where none can be formed */
+    sf_interval interval;                   /* 95 % bootstrap */
+    bool bounded;                           /* some ratio is only a bound: the baseline never got there */
+    double p_speed;                         /* Wilcoxon on log ratios; sign test where censoring leaves only bounds */
+    double accuracy_difference, p_accuracy; /* best held-out accuracy, ours minus theirs: median, Wilcoxon */
+    char sentence[640];
+} sf_verdict;
+
+/* `threshold` in percent is only named. Mechanisms are named as they are spelled. */
+sf_verdict sf_judge(const char *name, const sf_outcome *ours, size_t our_count, const char *baseline_name,
+                    const sf_outcome *baseline, size_t baseline_count, double threshold);
+
+#endif

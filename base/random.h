@@ -29,6 +29,7 @@ typedef enum sf_purpose {
     SF_RANDOM_KEYS_EVALUATION = 11,
     SF_HOLD_OUT = 12,  /* which rows of a user's file are held out */
     SF_BOOTSTRAP = 13, /* resampling of statistics */
+    SF_STUDY_SEEDS = 14,
 } sf_purpose;
 
 typedef struct sf_index { /* the address of a draw, all but its number */

@@ -24,7 +24,9 @@ static sf_status train_bare(const sf_config *config) {
 }
 
 static sf_status train_stored(sf_store *store, const sf_config *config) {
-    return sf_session_run(store, &(sf_session){.task = "even-pairs", .configs = config, .count = 1});
+    sf_planned_run run = {.task = "even-pairs", .config = *config};
+    const sf_status status = sf_run_identify(run.id, run.attention, &run.config, run.task);
+    return status == SF_OK ? sf_session_run(store, &(sf_session){.runs = &run, .count = 1}) : status;
 }
 
 static int by_value(const void *a, const void *b) {

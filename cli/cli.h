@@ -14,8 +14,13 @@ typedef struct cli_request { /* a command line, read and checked */
     sf_config config;
     char **words; /* what is not an option */
     size_t word_count;
-    const char *seeds, *attentions; /* as written, where the verb takes lists of them; NULL if not given */
+    struct {
+        const char *name, *value;
+    } options[64]; /* as written, in order; lists are here alone, single values also in the config */
+    size_t option_count;
 } cli_request;
+
+typedef enum cli_lists { NO_LISTS, SEED_AND_ATTENTION_LISTS, ALL_LISTS } cli_lists;
 
 typedef struct cli_verb {
     const char *name;
@@ -23,7 +28,7 @@ typedef struct cli_verb {
     const char *summary; /* one line */
     const char *details; /* further lines of --help, or NULL */
     unsigned groups;     /* of settings it takes */
-    bool takes_lists;    /* --seed and --attention may be comma-separated */
+    cli_lists lists;     /* which settings may be comma-separated */
     size_t fewest_words, most_words;
     int (*run)(const cli_request *request);
 } cli_verb;
@@ -43,6 +48,12 @@ json_t *json_text(const char *text);
 int print_json(json_t *document);
 /* Every byte reached standard output, or a sentence and EXIT_FAILED. */
 int finish_output(void);
+
+/* The study that the words (tasks) and options of a request span. */
+sf_status study_of(sf_study **out, const cli_request *request, bool several_tasks);
+/* Runs what is missing of a planned study, showing progress. *done: whether results may be shown; returns the exit
+ * code. */
+int run_study(const sf_study *study, sf_store *store, const sf_config *config, bool *done);
 
 /* A stored run as 'runs --json' shows it. */
 json_t *run_as_json(const sf_stored_run *run);

@@ -1,9 +1,12 @@
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -71,10 +74,16 @@ static void print_overview(FILE *stream) {
           stream);
 }
 
+static bool is_list_setting(const cli_verb *verb, const sf_setting *setting) {
+    if (verb->lists == ALL_LISTS)
+        return (setting->group & (SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING)) != 0;
+    return verb->lists == SEED_AND_ATTENTION_LISTS &&
+           (strcmp(setting->name, "seed") == 0 || strcmp(setting->name, "attention") == 0);
+}
+
 /* One line per setting, e.g. "--lr X    learning rate (0..10000, default 0.1)". */
-static void print_setting(const sf_setting *setting, bool takes_lists) {
+static void print_setting(const sf_setting *setting, bool is_list) {
     char left[64];
-    const bool is_list = takes_lists && (strcmp(setting->name, "seed") == 0 || strcmp(setting->name, "attention") == 0);
     snprintf(left, sizeof left, "--%s %s%s", setting->name,
              setting->kind == SF_CHOICE ? setting->choices
              : setting->value != NULL   ? setting->value
@@ -92,10 +101,10 @@ static int print_verb_help(const cli_verb *verb) {
     static const struct {
         sf_setting_group group;
         const char *title;
-    } sections[] = {{SF_GROUP_QUERY, "which runs"}, {SF_GROUP_EXPORT, "what"},       {SF_GROUP_FILE, "how many"},
-                    {SF_GROUP_OUT, "where to"},     {SF_GROUP_SAMPLE, "sequences"},  {SF_GROUP_DATA, "data"},
-                    {SF_GROUP_MODEL, "model"},      {SF_GROUP_TRAINING, "training"}, {SF_GROUP_MACHINE, "machine"},
-                    {SF_GROUP_STORE, "store"},      {SF_GROUP_OUTPUT, "output"}};
+    } sections[] = {{SF_GROUP_STUDY, "study"},     {SF_GROUP_QUERY, "which runs"}, {SF_GROUP_EXPORT, "what"},
+                    {SF_GROUP_FILE, "how many"},   {SF_GROUP_OUT, "where to"},     {SF_GROUP_SAMPLE, "sequences"},
+                    {SF_GROUP_DATA, "data"},       {SF_GROUP_MODEL, "model"},      {SF_GROUP_TRAINING, "training"},
+                    {SF_GROUP_MACHINE, "machine"}, {SF_GROUP_STORE, "store"},      {SF_GROUP_OUTPUT, "output"}};
     printf("usage: semfocus %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
     if (verb->details != NULL) printf("\n%s", verb->details);
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
@@ -103,37 +112,20 @@ static int print_verb_help(const cli_verb *verb) {
         printf("\n%s\n", sections[i].title);
         const sf_setting *setting;
         for (size_t j = 0; (setting = sf_setting_at(j)) != NULL; j++)
-            if (setting->group == sections[i].group) print_setting(setting, verb->takes_lists);
+            if (setting->group == sections[i].group) print_setting(setting, is_list_setting(verb, setting));
     }
     return finish_output();
 }
 
-static int set_one(sf_config *config, const char *name, const char *value) {
-    const sf_status status = sf_config_set(config, name, value);
+static int take_option(cli_request *request, const cli_verb *verb, const sf_setting *setting, const char *value) {
+    if (request->option_count == sizeof request->options / sizeof *request->options)
+        return fail_usage("more than %zu options; leave some out", request->option_count);
+    request->options[request->option_count].name = setting->name;
+    request->options[request->option_count++].value = value;
+    if (strchr(value, ',') != NULL && is_list_setting(verb, setting))
+        return EXIT_DONE; /* the study checks its elements */
+    const sf_status status = sf_config_set(&request->config, setting->name, value);
     return status == SF_OK ? EXIT_DONE : fail(status);
-}
-
-/* Checks each element of a comma-separated list as a value of the setting; the config keeps the last one. */
-static int set_list(sf_config *config, const char *name, const char *list) {
-    for (const char *at = list;;) {
-        char element[SF_TEXT_SIZE];
-        const size_t width = strcspn(at, ",");
-        if (width >= sizeof element)
-            return fail_usage("%s has the element '%.30s...' but must have shorter ones", name, at);
-        snprintf(element, sizeof element, "%.*s", (int)width, at);
-        const int taken = set_one(config, name, element);
-        if (taken != EXIT_DONE || at[width] == '\0') return taken;
-        at += width + 1;
-    }
-}
-
-static int take_option(cli_request *request, const cli_verb *verb, const char *name, const char *value) {
-    const char **list = NULL;
-    if (verb->takes_lists && strcmp(name, "seed") == 0) list = &request->seeds;
-    if (verb->takes_lists && strcmp(name, "attention") == 0) list = &request->attentions;
-    if (list == NULL) return set_one(&request->config, name, value);
-    *list = value;
-    return set_list(&request->config, name, value);
 }
 
 /* Splits the words behind the verb into options and the rest; --help anywhere wins. */
@@ -160,7 +152,7 @@ static int read_request(cli_request *request, const cli_verb *verb, int count, c
         if (value == NULL && i + 1 >= count)
             return fail_usage("--%s needs a value; see 'semfocus %s --help'", name, verb->name);
         if (value == NULL) value = words[++i];
-        const int taken = take_option(request, verb, name, value);
+        const int taken = take_option(request, verb, setting, value);
         if (taken != EXIT_DONE) return taken;
     }
     if (request->word_count < verb->fewest_words || request->word_count > verb->most_words)
@@ -179,7 +171,16 @@ static bool is_help(const char *word) {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
+/* A closed standard stream must not become the number of a file we open: what is printed would land in it. */
+static void fill_closed_streams(void) {
+    for (int file = 0; file <= STDERR_FILENO; file++)
+        if (fcntl(file, F_GETFD) < 0)
+            (void)!open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* it fails as before */
+}
+
 int main(int count, char **words) {
+    fill_closed_streams();
+    signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes shows as a failed write */
     if (count < 2) {
         print_overview(stderr);
         return EXIT_USAGE;

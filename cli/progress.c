@@ -2,7 +2,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,22 +21,35 @@ static const char *plural(size_t count) {
 }
 
 static void name_of(char out[NAME_SIZE], const run_plan *runs, size_t i) {
-    snprintf(out, NAME_SIZE, "%s %lld", runs->names[i].attention, (long long)runs->configs[i].seed);
+    snprintf(out, NAME_SIZE, "%s %lld", runs->runs[i].attention, (long long)runs->runs[i].config.seed);
 }
 
-void progress_open(progress *shown, const run_plan *runs, sf_store *store, atomic_int *stop, bool silent) {
+/* A terminal that knows how to clear a line. */
+static bool can_redraw(void) {
+    const char *kind = getenv("TERM");
+    return isatty(STDERR_FILENO) != 0 && kind != NULL && *kind != '\0' && strcmp(kind, "dumb") != 0;
+}
+
+static int terminal_width(void) {
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
+void progress_open(progress *shown, const run_plan *runs, sf_store *store, atomic_int *stop, bool silent,
+                   bool fail_fast) {
     *shown = (progress){.runs = runs,
                         .store = store,
                         .stop = stop,
                         .silent = silent,
-                        .terminal = !silent && isatty(STDERR_FILENO) != 0,
+                        .fail_fast = fail_fast,
+                        .terminal = !silent && can_redraw(),
                         .began = now_seconds(),
                         .left_width = BAR};
     for (size_t i = 0; i < runs->count; i++) {
         char name[NAME_SIZE];
         name_of(name, runs, i);
         if ((int)strlen(name) > shown->left_width) shown->left_width = (int)strlen(name);
-        shown->epochs_left += (size_t)runs->configs[i].epochs;
+        shown->epochs_left += (size_t)runs->runs[i].config.epochs;
     }
 }
 
@@ -43,8 +58,8 @@ static void print_heading(progress *shown) {
     if (shown->silent || shown->headed) return;
     shown->headed = true;
     const run_plan *runs = shown->runs;
-    const sf_config *config = &runs->configs[0];
-    printf("%s: %zu run%s, %lld block%s of width %lld, up to %lld epochs\n\n", runs->task, runs->count,
+    const sf_config *config = &runs->runs[0].config;
+    printf("%s: %zu run%s, %lld block%s of width %lld, up to %lld epochs\n\n", runs->runs[0].task, runs->count,
            plural(runs->count), (long long)config->blocks, plural((size_t)config->blocks), (long long)config->width,
            (long long)config->epochs);
     printf("%-*s %6s  %10s %9s  %13s %12s\n", shown->left_width, runs->count > 1 ? "run" : "training accuracy", "epoch",
@@ -78,12 +93,14 @@ static void draw_line(progress *shown, size_t step, size_t steps) {
     const double within = steps > 0 ? (double)step / (double)steps : 0;
     const double rate = ((double)shown->epochs_done + within) / (now - shown->began);
     const double left = rate > 0 ? ((double)shown->epochs_left - within) / rate : 0;
-    fprintf(stderr,
-            "\r\033[K%zu/%zu runs  epoch %zu of %lld  step %zu/%zu  loss %.4f  train %.2f%%  held-out %.2f%%  "
-            "%.2f epochs/s  at most %d:%02d left",
-            shown->finished, shown->runs->count, shown->last.epoch + 1,
-            (long long)shown->runs->configs[shown->last_run].epochs, step, steps, shown->last.train_loss,
-            shown->last.train_accuracy, shown->last.heldout_accuracy, rate, (int)(left / 60), (int)left % 60);
+    char line[256];
+    snprintf(line, sizeof line,
+             "%zu/%zu runs  epoch %zu of %lld  step %zu/%zu  loss %.4f  train %.2f%%  held-out %.2f%%  %.2f epochs/s  "
+             "at most %d:%02d left",
+             shown->finished, shown->runs->count, shown->last.epoch + 1,
+             (long long)shown->runs->runs[shown->last_run].config.epochs, step, steps, shown->last.train_loss,
+             shown->last.train_accuracy, shown->last.heldout_accuracy, rate, (int)(left / 60), (int)left % 60);
+    fprintf(stderr, "\r\033[K%.*s", terminal_width() - 1, line);
 }
 
 typedef struct replay {
@@ -100,14 +117,14 @@ static void print_stored_row(void *context, const sf_epoch *row) {
 static void print_stored(progress *shown, size_t run, size_t epochs) {
     sf_stored_run stored;
     replay r = {shown, run, epochs};
-    if (sf_store_find(&stored, shown->store, shown->runs->names[run].id) != SF_OK) return;
+    if (sf_store_find(&stored, shown->store, shown->runs->runs[run].id) != SF_OK) return;
     (void)sf_store_each_epoch(shown->store, &stored, print_stored_row, &r);
 }
 
 void progress_event(void *context, const sf_event *event) {
     progress *shown = context;
     if (event->kind != SF_EVENT_STEP && !shown->silent) clear_line(shown);
-    const size_t target = (size_t)shown->runs->configs[event->run].epochs;
+    const size_t target = (size_t)shown->runs->runs[event->run].config.epochs;
     if (event->kind == SF_EVENT_STARTED || event->kind == SF_EVENT_FINISHED) print_heading(shown);
     switch (event->kind) {
     case SF_EVENT_STARTED:
@@ -135,6 +152,7 @@ void progress_event(void *context, const sf_event *event) {
         break;
     case SF_EVENT_FAILED:
         shown->failed++;
+        if (shown->fail_fast) atomic_store(shown->stop, 1);
         fail_usage("run %s: %s", event->id, event->message);
         break;
     case SF_EVENT_WAITING:

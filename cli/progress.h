@@ -4,21 +4,15 @@
 
 #include "cli/cli.h"
 
-typedef struct run_name {
-    char id[SF_RUN_ID_SIZE], attention[SF_SPELLING_SIZE];
-} run_name;
-
 typedef struct run_plan {
-    const char *task;
+    const sf_planned_run *runs; /* [count] */
     size_t count;
-    sf_config *configs; /* [count] */
-    run_name *names;    /* [count] */
 } run_plan;
 
 typedef struct progress {
     const run_plan *runs;
     sf_store *store;
-    bool silent, terminal, headed, started, output_failed;
+    bool silent, terminal, headed, started, fail_fast, output_failed;
     atomic_int *stop;                     /* set where output cannot be written: nobody listens */
     double began, drawn;                  /* seconds */
     size_t finished, failed, epochs_done; /* runs; epochs of this session */
@@ -28,7 +22,8 @@ typedef struct progress {
     size_t last_run;
 } progress;
 
-void progress_open(progress *shown, const run_plan *runs, sf_store *store, atomic_int *stop, bool silent);
+void progress_open(progress *shown, const run_plan *runs, sf_store *store, atomic_int *stop, bool silent,
+                   bool fail_fast);
 void progress_event(void *shown, const sf_event *event);
 void progress_close(progress *shown);
 

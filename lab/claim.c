@@ -44,7 +44,7 @@ void sf_claim_give_back(int claim) {
 }
 
 bool sf_claim_is_held(const char *folder, int64_t run) {
-    const int file = open_claims(folder, O_RDWR);
+    const int file = open_claims(folder, O_RDONLY);
     if (file < 0) return false;
     struct flock byte = byte_of(run);
     const bool held = fcntl(file, F_OFD_GETLK, &byte) == 0 && byte.l_type != F_UNLCK;

@@ -14,12 +14,20 @@ static uint64_t add_text(uint64_t hash, const char *text) {
     return sf_hash(hash, text, strlen(text) + 1);
 }
 
+static uint64_t add_number(uint64_t hash, size_t number) {
+    const uint64_t wide = number;
+    return sf_hash(hash, &wide, sizeof wide);
+}
+
+/* With every count, so that no two datasets run together to the same bytes. */
 static uint64_t add_dataset(uint64_t hash, const sf_dataset *data) {
+    hash = add_number(hash, sf_dataset_count(data));
     for (size_t i = 0; i < sf_dataset_count(data); i++) {
         size_t count;
         const int32_t *tokens = sf_dataset_tokens(data, i, &count);
         const int32_t label = sf_dataset_label(data, i);
-        hash = sf_hash(sf_hash(hash, tokens, count * sizeof *tokens), &label, sizeof label);
+        hash = sf_hash(add_number(hash, count), tokens, count * sizeof *tokens);
+        hash = sf_hash(hash, &label, sizeof label);
     }
     return hash;
 }

@@ -17,8 +17,7 @@
 typedef enum job_state { OPEN, TAKEN, OVER } job_state;
 
 typedef struct job { /* one run of the list */
-    sf_config config;
-    char id[SF_RUN_ID_SIZE];
+    const sf_planned_run *plan;
     sf_stored_run run;
     job_state state;
 } job;
@@ -46,16 +45,16 @@ static bool told_to_stop(const hall *h) {
 
 static void emit(const hall *h, sf_event event) {
     if (h->session->on_event == NULL) return;
-    event.id = h->jobs[event.run].id;
+    event.id = h->jobs[event.run].plan->id;
     h->session->on_event(h->session->context, &event);
 }
 
 /* Whether the stored run already has what was asked for. Only what a checkpoint backs counts. */
 static sf_status is_satisfied(bool *out, hall *h, const job *j) {
-    *out = strcmp(j->run.status, "diverged") == 0 || j->run.checkpoint_epoch >= (size_t)j->config.epochs;
-    if (*out || j->config.stop_at <= 0 || j->run.checkpoint_epoch == 0) return SF_OK;
+    *out = strcmp(j->run.status, "diverged") == 0 || j->run.checkpoint_epoch >= (size_t)j->plan->config.epochs;
+    if (*out || j->plan->config.stop_at <= 0 || j->run.checkpoint_epoch == 0) return SF_OK;
     size_t epoch;
-    SF_TRY(sf_store_first_epoch_at(&epoch, h->store, &j->run, j->config.stop_at, j->run.checkpoint_epoch));
+    SF_TRY(sf_store_first_epoch_at(&epoch, h->store, &j->run, j->plan->config.stop_at, j->run.checkpoint_epoch));
     *out = epoch > 0;
     return SF_OK;
 }
@@ -66,7 +65,7 @@ static sf_status try_to_take(int *claim, hall *h, size_t i) {
     bool satisfied;
     SF_TRY(sf_claim_take(claim, sf_store_folder(h->store), j->run.number));
     if (*claim < 0) return SF_OK;
-    sf_status status = sf_store_find(&j->run, h->store, j->id);
+    sf_status status = sf_store_find(&j->run, h->store, j->plan->id);
     if (status == SF_OK) status = is_satisfied(&satisfied, h, j);
     if (status == SF_OK && !satisfied) {
         j->state = TAKEN;
@@ -74,7 +73,7 @@ static sf_status try_to_take(int *claim, hall *h, size_t i) {
     }
     if (status == SF_OK && strcmp(j->run.status, "done") != 0 && strcmp(j->run.status, "diverged") != 0) {
         /* it died after its last checkpoint and before saying so */
-        sf_store_sweep(h->store, j->id, j->run.checkpoint_epoch, j->run.best_saved_epoch);
+        sf_store_sweep(h->store, j->plan->id, j->run.checkpoint_epoch, j->run.best_saved_epoch);
         status = sf_store_finish(h->store, &j->run, "done", NULL, 0, 0);
     }
     sf_claim_give_back(*claim);
@@ -138,11 +137,11 @@ static sf_status begin(hall *h, job *j, sf_run_state *state) {
         SF_TRY(sf_store_begin_anew(h->store, &j->run));
         state->run.checkpoint_epoch = state->run.best_saved_epoch = 0;
     }
-    char *environment = sf_environment_text(&j->config);
-    if (environment == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to begin run %s", j->id);
+    char *environment = sf_environment_text(&j->plan->config);
+    if (environment == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to begin run %s", j->plan->id);
     const sf_status status = sf_store_begin(h->store, &j->run, sf_cpu_isa_name(), environment);
     free(environment);
-    if (status == SF_OK) sf_store_sweep(h->store, j->id, state->saved.epoch, state->saved.best_epoch);
+    if (status == SF_OK) sf_store_sweep(h->store, j->plan->id, state->saved.epoch, state->saved.best_epoch);
     return status;
 }
 
@@ -159,8 +158,8 @@ static sf_status checkpoint(hall *h, const job *j, sf_run_state *state) {
     sf_status status;
     LOCKED(h, status, sf_store_saved(h->store, &j->run, &state->saved));
     SF_TRY(status);
-    remove_replaced(h, j->id, false, before.epoch, state->saved.epoch);
-    remove_replaced(h, j->id, true, before.best_epoch, state->saved.best_epoch);
+    remove_replaced(h, j->plan->id, false, before.epoch, state->saved.epoch);
+    remove_replaced(h, j->plan->id, true, before.best_epoch, state->saved.best_epoch);
     return SF_OK;
 }
 
@@ -182,7 +181,8 @@ static sf_status train(hall *h, job *j, size_t index, sf_run_state *state) {
         pthread_mutex_lock(&h->lock);
         emit(h, (sf_event){.kind = SF_EVENT_EPOCH, .run = index, .row = report->last});
         pthread_mutex_unlock(&h->lock);
-        if (end - checkpointed < (double)j->config.checkpoint_seconds || sf_fleet_finished(state->fleet)) continue;
+        if (end - checkpointed < (double)j->plan->config.checkpoint_seconds || sf_fleet_finished(state->fleet))
+            continue;
         SF_TRY(checkpoint(h, j, state));
         checkpointed = now_seconds();
     }
@@ -196,7 +196,7 @@ static sf_status execute(hall *h, size_t index) {
     sf_run_state state;
     step_context at = {h, index};
     const sf_watch watch = {.stop = h->session->stop, .on_step = on_step, .context = &at};
-    sf_status status = sf_run_state_open(&state, h->session->task, &j->config, &j->run);
+    sf_status status = sf_run_state_open(&state, j->plan->task, &j->plan->config, &j->run);
     if (status == SF_OK) LOCKED(h, status, begin(h, j, &state));
     if (status == SF_OK) {
         const sf_report *report = &sf_fleet_member(state.fleet, 0)->report;
@@ -247,17 +247,15 @@ static void work(hall *h) {
 
 static bool is_repeated(const hall *h, size_t i) {
     for (size_t other = 0; other < i; other++)
-        if (strcmp(h->jobs[other].id, h->jobs[i].id) == 0) return true;
+        if (strcmp(h->jobs[other].plan->id, h->jobs[i].plan->id) == 0) return true;
     return false;
 }
 
 static sf_status enter_all(hall *h) {
     for (size_t i = 0; i < h->count; i++) {
         job *j = &h->jobs[i];
-        char attention[SF_SPELLING_SIZE];
-        j->config = h->session->configs[i];
-        SF_TRY(sf_run_identify(j->id, attention, &j->config, h->session->task));
-        SF_TRY(sf_store_enter(&j->run, h->store, j->id, h->session->task, attention, &j->config));
+        j->plan = &h->session->runs[i];
+        SF_TRY(sf_store_enter(&j->run, h->store, j->plan->id, j->plan->task, j->plan->attention, &j->plan->config));
         if (is_repeated(h, i)) j->state = OVER;
     }
     return SF_OK;
@@ -265,11 +263,12 @@ static sf_status enter_all(hall *h) {
 
 sf_status sf_session_run(sf_store *store, const sf_session *session) {
     hall h = {.store = store, .session = session, .count = session->count};
+    if (session->count == 0) return SF_OK;
     SF_TRY(SF_NEW(&h.jobs, session->count));
     sf_status status = enter_all(&h);
     if (status == SF_OK) {
         pthread_mutex_init(&h.lock, NULL);
-        const size_t threads = (size_t)sf_threads_for((size_t)session->configs[0].threads);
+        const size_t threads = (size_t)sf_threads_for((size_t)session->runs[0].config.threads);
         /* One model a core where there are enough of them, the cores inside one model otherwise. */
         const size_t workers = session->count >= threads ? threads : 1;
 #pragma omp parallel num_threads((int)workers) if (workers > 1)

@@ -13,17 +13,19 @@ static double median(double *values, size_t count) {
 
 sf_summary sf_summarize(const sf_outcome *outcomes, size_t count) {
     sf_summary out = {.runs = count};
-    double arrivals[MOST_SEEDS], last[MOST_SEEDS], best[MOST_SEEDS], gap[MOST_SEEDS];
+    double arrivals[MOST_SEEDS], heldout[MOST_SEEDS], last[MOST_SEEDS], best[MOST_SEEDS], gap[MOST_SEEDS];
     if (count > MOST_SEEDS) count = MOST_SEEDS;
     for (size_t i = 0; i < count; i++) {
         out.converged += outcomes[i].train.reached;
         out.diverged += outcomes[i].diverged;
         arrivals[i] = outcomes[i].train.reached ? outcomes[i].train.epochs : INFINITY;
+        heldout[i] = outcomes[i].heldout.reached ? outcomes[i].heldout.epochs : INFINITY;
         last[i] = outcomes[i].last_heldout;
         best[i] = outcomes[i].best_heldout;
         gap[i] = outcomes[i].last_train - outcomes[i].last_heldout;
     }
     for (int q = 0; q < 3; q++) out.quartiles[q] = sf_quantile(arrivals, count, 0.25 * (q + 1));
+    out.heldout_median = median(heldout, count);
     out.last_heldout = median(last, count);
     out.best_heldout = median(best, count);
     out.gap = median(gap, count);

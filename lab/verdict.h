@@ -14,10 +14,11 @@ typedef struct sf_outcome { /* of one run */
 
 typedef struct sf_summary { /* of the runs of one mechanism */
     size_t runs, converged, diverged;
-    double quartiles[3]; /* of epochs to the threshold on the training set; infinite: never */
-    double last_heldout; /* median */
-    double best_heldout; /* median */
-    double gap;          /* median of training minus held-out accuracy at the end */
+    double heldout_median; /* of epochs to the threshold on the held-out set */
+    double quartiles[3];   /* of epochs to the threshold on the training set; infinite: never */
+    double last_heldout;   /* median */
+    double best_heldout;   /* median */
+    double gap;            /* median of training minus held-out accuracy at the end */
 } sf_summary;
 
 sf_summary sf_summarize(const sf_outcome *outcomes, size_t count);

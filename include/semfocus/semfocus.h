@@ -9,6 +9,7 @@
 #include "semfocus/settings.h"
 #include "semfocus/status.h"
 #include "semfocus/store.h"
+#include "semfocus/study.h"
 #include "semfocus/task.h"
 
 #endif

@@ -26,9 +26,14 @@ typedef struct sf_event {
     size_t step, steps;
 } sf_event;
 
-typedef struct sf_session {
+typedef struct sf_planned_run {
     const char *task;
-    const sf_config *configs; /* [count] */
+    sf_config config;
+    char id[SF_RUN_ID_SIZE], attention[SF_SPELLING_SIZE]; /* from sf_run_identify(), which also completes the config */
+} sf_planned_run;
+
+typedef struct sf_session {
+    const sf_planned_run *runs; /* [count] */
     size_t count;
     const atomic_int *stop;                                 /* not 0: checkpoint and return; may be NULL */
     void (*on_event)(void *context, const sf_event *event); /* one call at a time; may be NULL */

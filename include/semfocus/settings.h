@@ -42,7 +42,7 @@ typedef struct sf_config {
     int64_t count;
     char out[SF_PATH_SIZE], store[SF_PATH_SIZE], where[1024];
     int64_t format; /* sf_export_format */
-    int64_t best;
+    int64_t best, seeds, dry_run, fail_fast;
     uint64_t given; /* bit i: setting i of the table was set by the user */
 } sf_config;
 
@@ -59,7 +59,8 @@ typedef enum sf_setting_group {
     SF_GROUP_OUT = 128,    /* where it is written */
     SF_GROUP_STORE = 256,  /* the run store */
     SF_GROUP_QUERY = 512,  /* which runs */
-    SF_GROUP_EXPORT = 1024 /* what of a run is exported */
+    SF_GROUP_EXPORT = 1024, /* what of a run is exported */
+    SF_GROUP_STUDY = 2048   /* how a study is done */
 } sf_setting_group;
 
 typedef struct sf_setting {

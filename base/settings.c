@@ -83,7 +83,8 @@ static const sf_setting table[] = {
      "least time between two checkpoints of a run; they follow an epoch"},
     {"seeds", SF_INTEGER, SF_GROUP_STUDY, AT(seeds), "5", 1, 1000, NULL, "N",
      "how many seeds: the paper's ten, then others; or name them with seed"},
-    {"dry-run", SF_FLAG, SF_GROUP_STUDY, AT(dry_run), "no", 0, 0, NULL, NULL, "tell what would be run and how long it may take"},
+    {"dry-run", SF_FLAG, SF_GROUP_STUDY, AT(dry_run), "no", 0, 0, NULL, NULL,
+     "tell what would be run and how long it may take"},
     {"fail-fast", SF_FLAG, SF_GROUP_STUDY, AT(fail_fast), "no", 0, 0, NULL, NULL, "stop at the first run that fails"},
     {"where", SF_TEXT, SF_GROUP_QUERY, AT(where), "", 0, sizeof((sf_config *)0)->where, NULL, "SQL",
      "only runs for which this SQL condition holds, e.g. \"task = 'parity' AND epochs > 10\""},
@@ -161,7 +162,7 @@ static sf_status parse(sf_config *config, const sf_setting *setting, const char 
         double number;
         if (!sf_text_real(&number, value) || number < setting->low || number > setting->high)
             return out_of_bounds(setting, value);
-        *(double *)member(config, setting) = number;
+        *(double *)member(config, setting) = number + 0.0; /* -0 is 0 */
         return SF_OK;
     }
     case SF_CHOICE:

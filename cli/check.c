@@ -6,7 +6,6 @@
 typedef struct checking {
     sf_store *store;
     size_t checked, failed;
-    bool quiet;
     json_t *rows;
 } checking;
 
@@ -31,7 +30,9 @@ static sf_status check_named(checking *c, const cli_request *request) {
 }
 
 static int run(const cli_request *request) {
-    checking c = {.quiet = request->config.quiet != 0};
+    if (request->word_count > 0 && *request->config.where != '\0')
+        return fail_usage("both runs and --where were given; name the runs or the condition");
+    checking c = {0};
     sf_status status = sf_store_open(&c.store, request->config.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
     c.rows = json_array();
@@ -41,7 +42,7 @@ static int run(const cli_request *request) {
     int code = status == SF_OK ? EXIT_DONE : fail(status);
     if (code == EXIT_DONE && request->config.json) {
         code = print_json(json_incref(c.rows));
-    } else if (code == EXIT_DONE) {
+    } else if (code == EXIT_DONE && (!request->config.quiet || c.failed > 0)) {
         printf("%zu of %zu runs are whole\n", c.checked - c.failed, c.checked);
         code = finish_output();
     }

@@ -58,8 +58,13 @@ json_t *json_text(const char *text) {
 }
 
 int print_json(json_t *document) {
-    json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    const bool complete =
+        document != NULL && json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
     json_decref(document);
+    if (!complete && ferror(stdout) == 0) {
+        fail_usage("no memory left to print the result");
+        return EXIT_FAILED;
+    }
     putchar('\n');
     return finish_output();
 }

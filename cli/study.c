@@ -16,7 +16,7 @@ static void request_stop(int signal) {
  * background of a script, and nohup. A closed pipe shows as a failed write instead. */
 static void watch_signals(void) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    const struct sigaction action = {.sa_handler = request_stop, .sa_flags = (int)SA_RESETHAND};
+    const struct sigaction action = {.sa_handler = request_stop, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction before;
         sigaction(signals[i], NULL, &before);

@@ -33,16 +33,18 @@ static uint64_t add_dataset(uint64_t hash, const sf_dataset *data) {
 }
 
 /* A built-in task is its name; a user's files are what they hold, wherever they lie. */
-static sf_status add_task(uint64_t *hash, size_t *longest, const char *task, const sf_config *config) {
-    *longest = (size_t)config->length;
-    if (strncmp(task, "tsv:", 4) != 0) {
+static sf_status add_task(uint64_t *hash, size_t *longest, sf_config *resolved, const char *task) {
+    *longest = (size_t)resolved->length;
+    if (!sf_run_data_is_tsv(task)) {
         *hash = add_text(*hash, task);
         return SF_OK;
     }
     sf_run_data data;
-    SF_TRY(sf_run_data_open(&data, task, config));
+    SF_TRY(sf_run_data_open(&data, task, resolved));
     *hash = add_dataset(add_dataset(add_text(*hash, "tsv"), data.training), data.heldout);
     *longest = data.longest;
+    resolved->vocab = data.pad; /* given or read off the data: the same run */
+    resolved->classes = (int64_t)data.classes;
     sf_run_data_close(&data);
     return SF_OK;
 }
@@ -59,11 +61,11 @@ sf_status sf_run_identify(char id[SF_RUN_ID_SIZE], char attention[SF_SPELLING_SI
     snprintf(version, sizeof version, "%d", SF_NUMERICS_VERSION);
     uint64_t hash = add_text(SF_HASH_START, version);
     size_t longest;
-    SF_TRY(add_task(&hash, &longest, task, config));
+    sf_config resolved = *config; /* spelled one way, so that equal runs have equal text */
+    SF_TRY(add_task(&hash, &longest, &resolved, task));
     parsed = sf_attention_resolve(parsed, longest);
     sf_attention_spell(attention, &parsed);
 
-    sf_config resolved = *config; /* spelled one way, so that equal runs have equal text */
     strcpy(resolved.attention, attention);
     resolved.data_seed = sf_run_data_seed(config);
     const sf_setting *setting;

@@ -34,10 +34,10 @@ sf_status sf_run_state_load(sf_run_state *state, sf_store *store, bool *gone) {
             run->id, run->isa, sf_cpu_isa_name(), run->isa);
     char path[SF_CHECKPOINT_PATH_SIZE];
     sf_store_checkpoint_path(path, store, run->id, false, run->checkpoint_epoch);
-    if (access(path, F_OK) != 0) {
-        *gone = true;
-        return SF_OK;
-    }
+    char best_path[SF_CHECKPOINT_PATH_SIZE];
+    sf_store_checkpoint_path(best_path, store, run->id, true, run->best_saved_epoch);
+    *gone = access(path, F_OK) != 0 || (run->best_saved_epoch > 0 && access(best_path, F_OK) != 0);
+    if (*gone) return SF_OK;
     const sf_model *model = &sf_fleet_member(state->fleet, 0)->model;
     SF_TRY(sf_checkpoint_read(state->blocks, state->block_count, path, run->checkpoint_hash, model));
     sf_epoch row;

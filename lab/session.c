@@ -20,6 +20,7 @@ typedef struct job { /* one run of the list */
     const sf_planned_run *plan;
     sf_stored_run run;
     job_state state;
+    bool stopped;
 } job;
 
 typedef struct hall { /* what the workers share; store, states and events under the lock */
@@ -31,6 +32,7 @@ typedef struct hall { /* what the workers share; store, states and events under 
     bool waiting_said;
     size_t failed;
     sf_status fatal; /* the store itself fails: nobody goes on */
+    char fatal_message[SF_RUN_MESSAGE_SIZE];
 } hall;
 
 static double now_seconds(void) {
@@ -49,35 +51,62 @@ static void emit(const hall *h, sf_event event) {
     h->session->on_event(h->session->context, &event);
 }
 
+static bool has_files(const hall *h, const sf_stored_run *run) {
+    char path[SF_CHECKPOINT_PATH_SIZE];
+    sf_store_checkpoint_path(path, h->store, run->id, false, run->checkpoint_epoch);
+    if (run->checkpoint_epoch > 0 && access(path, F_OK) != 0) return false;
+    sf_store_checkpoint_path(path, h->store, run->id, true, run->best_saved_epoch);
+    return run->best_saved_epoch == 0 || access(path, F_OK) == 0;
+}
+
 /* Whether the stored run already has what was asked for. Only what a checkpoint backs counts. */
 static sf_status is_satisfied(bool *out, hall *h, const job *j) {
-    *out = strcmp(j->run.status, "diverged") == 0 || j->run.checkpoint_epoch >= (size_t)j->plan->config.epochs;
-    if (*out || j->plan->config.stop_at <= 0 || j->run.checkpoint_epoch == 0) return SF_OK;
+    const sf_config *config = &j->plan->config;
+    *out = has_files(h, &j->run) &&
+           (strcmp(j->run.status, "diverged") == 0 || j->run.checkpoint_epoch >= (size_t)config->epochs);
+    if (*out || config->stop_at <= 0 || j->run.checkpoint_epoch == 0 || !has_files(h, &j->run)) return SF_OK;
     size_t epoch;
-    SF_TRY(sf_store_first_epoch_at(&epoch, h->store, &j->run, j->plan->config.stop_at, j->run.checkpoint_epoch));
+    SF_TRY(sf_store_first_epoch_at(&epoch, h->store, &j->run, config->stop_at, j->run.checkpoint_epoch));
     *out = epoch > 0;
     return SF_OK;
 }
 
-/* Claims job i if it is free and still needs work; *claim stays -1 otherwise. */
+static bool needs_tidying(const sf_stored_run *run) {
+    return run->epochs > run->checkpoint_epoch ||
+           (strcmp(run->status, "done") != 0 && strcmp(run->status, "diverged") != 0);
+}
+
+/* What a process left that died after a checkpoint: rows the checkpoint does not back, files, a wrong status. */
+static sf_status tidy(hall *h, const job *j) {
+    sf_store_sweep(h->store, j->plan->id, j->run.checkpoint_epoch, j->run.best_saved_epoch);
+    SF_TRY(sf_store_drop_unbacked(h->store, &j->run));
+    if (strcmp(j->run.status, "diverged") == 0) return SF_OK;
+    return sf_store_finish(h->store, &j->run, "done", NULL, 0, 0);
+}
+
+/* Claims job i if it is free and still needs work; *claim stays -1 otherwise. What is there already is taken from the
+ * store even while another process goes on with the run. */
 static sf_status try_to_take(int *claim, hall *h, size_t i) {
     job *j = &h->jobs[i];
     bool satisfied;
-    SF_TRY(sf_claim_take(claim, sf_store_folder(h->store), j->run.number));
-    if (*claim < 0) return SF_OK;
-    sf_status status = sf_store_find(&j->run, h->store, j->plan->id);
-    if (status == SF_OK) status = is_satisfied(&satisfied, h, j);
-    if (status == SF_OK && !satisfied) {
-        j->state = TAKEN;
-        return SF_OK;
+    SF_TRY(sf_store_find(&j->run, h->store, j->plan->id));
+    SF_TRY(is_satisfied(&satisfied, h, j));
+    sf_status status = SF_OK;
+    if (!satisfied || needs_tidying(&j->run)) {
+        SF_TRY(sf_claim_take(claim, sf_store_folder(h->store), j->run.number));
+        if (*claim < 0 && !satisfied) return SF_OK;
+        if (*claim >= 0) { /* it may have moved on before it was ours */
+            status = sf_store_find(&j->run, h->store, j->plan->id);
+            if (status == SF_OK) status = is_satisfied(&satisfied, h, j);
+            if (status == SF_OK && !satisfied) {
+                j->state = TAKEN;
+                return SF_OK;
+            }
+            if (status == SF_OK && needs_tidying(&j->run)) status = tidy(h, j);
+            sf_claim_give_back(*claim);
+            *claim = -1;
+        }
     }
-    if (status == SF_OK && strcmp(j->run.status, "done") != 0 && strcmp(j->run.status, "diverged") != 0) {
-        /* it died after its last checkpoint and before saying so */
-        sf_store_sweep(h->store, j->plan->id, j->run.checkpoint_epoch, j->run.best_saved_epoch);
-        status = sf_store_finish(h->store, &j->run, "done", NULL, 0, 0);
-    }
-    sf_claim_give_back(*claim);
-    *claim = -1;
     SF_TRY(status);
     j->state = OVER;
     emit(h, (sf_event){.kind = SF_EVENT_FINISHED, .run = i});
@@ -92,6 +121,7 @@ static bool next_job(size_t *index, int *claim, hall *h) {
         for (size_t i = 0; i < h->count && h->fatal == SF_OK && !told_to_stop(h); i++) {
             if (h->jobs[i].state != OPEN) continue;
             h->fatal = try_to_take(claim, h, i);
+            if (h->fatal != SF_OK) snprintf(h->fatal_message, sizeof h->fatal_message, "%s", sf_message());
             if (h->fatal == SF_OK && *claim >= 0) {
                 *index = i;
                 pthread_mutex_unlock(&h->lock);
@@ -154,6 +184,7 @@ static void remove_replaced(const hall *h, const char *id, bool best, size_t bef
 
 static sf_status checkpoint(hall *h, const job *j, sf_run_state *state) {
     const sf_saved before = state->saved;
+    SF_TRY(sf_store_check_place(h->store));
     SF_TRY(sf_run_state_save(state, h->store));
     sf_status status;
     LOCKED(h, status, sf_store_saved(h->store, &j->run, &state->saved));
@@ -191,14 +222,16 @@ static sf_status train(hall *h, job *j, size_t index, sf_run_state *state) {
     return status;
 }
 
-static sf_status execute(hall *h, size_t index) {
+/* *begun: whether the store says that the run is under way. */
+static sf_status execute(bool *begun, hall *h, size_t index) {
     job *j = &h->jobs[index];
     sf_run_state state;
     step_context at = {h, index};
     const sf_watch watch = {.stop = h->session->stop, .on_step = on_step, .context = &at};
     sf_status status = sf_run_state_open(&state, j->plan->task, &j->plan->config, &j->run);
     if (status == SF_OK) LOCKED(h, status, begin(h, j, &state));
-    if (status == SF_OK) {
+    *begun = status == SF_OK;
+    if (*begun) {
         const sf_report *report = &sf_fleet_member(state.fleet, 0)->report;
         sf_fleet_watch(state.fleet, &watch);
         pthread_mutex_lock(&h->lock);
@@ -222,21 +255,23 @@ static void work(hall *h) {
     size_t index;
     int claim = -1;
     while (next_job(&index, &claim, h)) {
-        const sf_status status = execute(h, index);
+        bool begun;
+        const sf_status status = execute(&begun, h, index);
         pthread_mutex_lock(&h->lock);
         job *j = &h->jobs[index];
         j->state = OVER;
         if (status == SF_OK) {
             emit(h, (sf_event){.kind = SF_EVENT_FINISHED, .run = index});
         } else if (status == SF_INTERRUPTED) {
+            j->stopped = true;
             emit(h, (sf_event){.kind = SF_EVENT_STOPPED, .run = index});
         } else {
             char message[SF_RUN_MESSAGE_SIZE];
             snprintf(message, sizeof message, "%s", sf_message());
             h->failed++;
-            if (sf_store_finish(h->store, &j->run, "failed", message, 0, 0) != SF_OK) {
-                /* as it stands in the store the run is unfinished, and the next command goes on with it */
-            }
+            /* A run that was refused before it began stays as it was. Where the store cannot be written either, the run
+             * is unfinished as it stands there, and the next command goes on with it. */
+            if (begun) (void)sf_store_finish(h->store, &j->run, "failed", message, 0, 0);
             emit(h, (sf_event){.kind = SF_EVENT_FAILED, .run = index, .message = message});
         }
         pthread_mutex_unlock(&h->lock);
@@ -265,17 +300,25 @@ sf_status sf_session_run(sf_store *store, const sf_session *session) {
     hall h = {.store = store, .session = session, .count = session->count};
     if (session->count == 0) return SF_OK;
     SF_TRY(SF_NEW(&h.jobs, session->count));
+    sf_store_obey(store, session->stop);
     sf_status status = enter_all(&h);
     if (status == SF_OK) {
         pthread_mutex_init(&h.lock, NULL);
         const size_t threads = (size_t)sf_threads_for((size_t)session->runs[0].config.threads);
+        size_t open = 0;
+        for (size_t i = 0; i < h.count; i++) {
+            bool satisfied = false;
+            open += h.jobs[i].state == OPEN && !(is_satisfied(&satisfied, &h, &h.jobs[i]) == SF_OK && satisfied);
+        }
         /* One model a core where there are enough of them, the cores inside one model otherwise. */
-        const size_t workers = session->count >= threads ? threads : 1;
+        const size_t workers = open >= threads ? threads : 1;
 #pragma omp parallel num_threads((int)workers) if (workers > 1)
         work(&h);
         pthread_mutex_destroy(&h.lock);
-        status = h.fatal;
-        if (status == SF_OK && told_to_stop(&h)) status = sf_fail(SF_INTERRUPTED, "stopped on request");
+        size_t unfinished = 0;
+        for (size_t i = 0; i < h.count; i++) unfinished += h.jobs[i].state != OVER || h.jobs[i].stopped;
+        if (h.fatal != SF_OK) status = sf_fail(h.fatal, "%s", h.fatal_message);
+        if (status == SF_OK && unfinished > 0) status = sf_fail(SF_INTERRUPTED, "stopped on request");
         if (status == SF_OK && h.failed > 0)
             status =
                 sf_fail(SF_IO_ERROR, "%zu of %zu runs failed; the same command tries them again", h.failed, h.count);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -20,7 +21,30 @@
 struct sf_store {
     char folder[SF_PATH_SIZE], path[SF_PATH_SIZE + 16];
     sf_database db;
+    dev_t device;
+    ino_t inode; /* of the folder */
+    const atomic_int *stop;
 };
+
+void sf_store_obey(sf_store *store, const atomic_int *stop) {
+    store->stop = stop;
+}
+
+/* Another process is writing: up to a minute, unless we are told to stop. */
+static int wait_a_little(void *opaque, int tries) {
+    const sf_store *store = opaque;
+    const bool stop = store->stop != NULL && atomic_load(store->stop) != 0;
+    if (tries >= 6000 || (stop && tries >= 100)) return 0;
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    return 1;
+}
+
+sf_status sf_store_check_place(const sf_store *store) {
+    struct stat now;
+    if (stat(store->folder, &now) == 0 && now.st_dev == store->device && now.st_ino == store->inode) return SF_OK;
+    return sf_fail(SF_IO_ERROR, "the store '%s' is not there any more; put it back and the same command goes on",
+                   store->folder);
+}
 
 /* Each entry brings the store from the schema before it to its own; entries are only ever appended. */
 static const char *const migrations[] = {
@@ -68,27 +92,38 @@ static sf_status migrate(const sf_store *store) {
 }
 
 static sf_status check_versions(const sf_store *store, sf_store_access access) {
-    int64_t schema, numerics = 0;
+    int64_t schema;
     SF_TRY(read_integer(&schema, store, "PRAGMA user_version"));
     if (schema > SCHEMA)
         return sf_fail(SF_UNSUPPORTED, "the store '%s' has schema %lld but this program knows %d; use a newer semfocus",
                        store->folder, (long long)schema, (int)SCHEMA);
+    if (schema == 0 && access == SF_STORE_READ)
+        return sf_fail(SF_BAD_INPUT, "the store '%s' is empty; train something, or name another with --store",
+                       store->folder);
     if (schema < SCHEMA && access == SF_STORE_READ)
         return sf_fail(SF_UNSUPPORTED, "the store '%s' has schema %lld; train into it once and it is brought to %d",
                        store->folder, (long long)schema, (int)SCHEMA);
     if (schema < SCHEMA) SF_TRY(migrate(store));
+    return access == SF_STORE_WRITE ? sf_store_check_numerics(store) : SF_OK;
+}
+
+sf_status sf_store_check_numerics(const sf_store *store) {
+    int64_t numerics = 0;
     SF_TRY(read_integer(&numerics, store, "SELECT CAST(value AS INTEGER) FROM facts WHERE name = 'numerics'"));
-    if (access == SF_STORE_WRITE && numerics != SF_NUMERICS_VERSION)
-        return sf_fail(SF_UNSUPPORTED,
-                       "the store '%s' holds runs of numerics version %lld but this program computes version %d; "
-                       "name another folder with --store",
-                       store->folder, (long long)numerics, SF_NUMERICS_VERSION);
-    return SF_OK;
+    if (numerics == SF_NUMERICS_VERSION) return SF_OK;
+    return sf_fail(SF_UNSUPPORTED,
+                   "the store '%s' holds runs of numerics version %lld but this program computes version %d; "
+                   "name another folder with --store",
+                   store->folder, (long long)numerics, SF_NUMERICS_VERSION);
 }
 
 static sf_status make_folder(const char *path) {
-    if (mkdir(path, 0777) == 0 || errno == EEXIST) return SF_OK;
-    return sf_fail(SF_IO_ERROR, "cannot make the folder '%s': %s", path, strerror(errno));
+    struct stat about;
+    if (mkdir(path, 0777) == 0) return SF_OK;
+    const int why = errno;
+    if (why == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return SF_OK;
+    return sf_fail(SF_IO_ERROR, "cannot make the folder '%s': %s; make the one above it, or name another with --store",
+                   path, why == EEXIST ? "there is a file of that name" : strerror(why));
 }
 
 static sf_status open_for_writing(sf_store *store, int *turn) {
@@ -100,7 +135,7 @@ static sf_status open_for_writing(sf_store *store, int *turn) {
         sf_claim_store(turn, store->folder)); /* processes that start together make the database one after the other */
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     if (sqlite3_open_v2(store->path, &store->db.handle, flags, NULL) != SQLITE_OK) return sf_database_error(&store->db);
-    sqlite3_busy_timeout(store->db.handle, 60000);
+    sqlite3_busy_handler(store->db.handle, wait_a_little, store);
     /* NORMAL: a power cut may lose the newest rows, which are computed again; checkpoints commit with FULL. */
     return execute(store, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY");
 }
@@ -112,13 +147,22 @@ static sf_status open_for_reading(sf_store *store) {
                        store->folder);
     if (sqlite3_open_v2(store->path, &store->db.handle, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
         return sf_database_error(&store->db);
-    sqlite3_busy_timeout(store->db.handle, 60000);
+    sqlite3_busy_handler(store->db.handle, wait_a_little, store);
     int64_t ignored;
     if (read_integer(&ignored, store, "SELECT COUNT(*) FROM sqlite_master") == SF_OK) return SF_OK;
-    /* A folder that cannot be written has no place for the log's index: read the database as it stands. */
+    const int why = sqlite3_errcode(store->db.handle) & 0xff;
+    char log[sizeof store->path + 8];
+    snprintf(log, sizeof log, "%s-wal", store->path);
+    if ((why != SQLITE_CANTOPEN && why != SQLITE_READONLY) || (stat(log, &about) == 0 && about.st_size > 0))
+        return sf_database_error(&store->db);
+    /* A folder that cannot be written has no place for the log's index, and there is no log: read the database as it
+     * is. */
     sqlite3_close(store->db.handle);
-    char uri[SF_PATH_SIZE + 64];
-    snprintf(uri, sizeof uri, "file:%s?immutable=1", store->path);
+    char uri[3 * sizeof store->path + 32];
+    size_t used = (size_t)snprintf(uri, sizeof uri, "file:");
+    for (const char *at = store->path; *at != '\0'; at++)
+        used += (size_t)snprintf(uri + used, sizeof uri - used, strchr("%?#", *at) != NULL ? "%%%02x" : "%c", *at);
+    snprintf(uri + used, sizeof uri - used, "?immutable=1");
     if (sqlite3_open_v2(uri, &store->db.handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) != SQLITE_OK)
         return sf_database_error(&store->db);
     return SF_OK;
@@ -131,12 +175,18 @@ sf_status sf_store_open(sf_store **out, const char *folder, sf_store_access acce
         return sf_fail(SF_BAD_INPUT, "store must be a folder of 1 to %d characters", SF_PATH_SIZE - 1);
     SF_TRY(SF_NEW(&store, 1));
     strcpy(store->folder, folder);
-    snprintf(store->path, sizeof store->path, "%s/runs.db", folder);
+    /* SQLite takes names that begin with "file:" for something else */
+    snprintf(store->path, sizeof store->path, "%s%s/runs.db", *folder == '/' ? "" : "./", folder);
     store->db.path = store->folder;
     int turn = -1;
     sf_status status = access == SF_STORE_WRITE ? open_for_writing(store, &turn) : open_for_reading(store);
     if (status == SF_OK) status = check_versions(store, access);
     sf_claim_give_back(turn);
+    struct stat about;
+    if (status == SF_OK && stat(folder, &about) == 0) {
+        store->device = about.st_dev;
+        store->inode = about.st_ino;
+    }
     if (status != SF_OK) {
         sf_store_close(store);
         return status;
@@ -238,6 +288,11 @@ static sf_status find_exact(sf_stored_run *out, const sf_store *store, const cha
 
 sf_status sf_store_find(sf_stored_run *out, sf_store *store, const char *id) {
     char quoted[SF_QUOTE_SIZE];
+    if (strlen(id) == SF_RUN_ID_SIZE - 1) { /* whole: by the index */
+        bool exact = false;
+        SF_TRY(find_exact(out, store, id, &exact));
+        if (exact) return SF_OK;
+    }
     sqlite3_stmt *statement;
     SF_TRY(sf_database_prepare(&statement, &store->db,
                                "SELECT " RUN_COLUMNS " FROM runs WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2", "t",
@@ -336,8 +391,14 @@ static char *settings_text(const sf_config *config) {
 sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, const char *task, const char *attention,
                          const sf_config *config) {
     bool found = false;
+    char place[SF_PATH_SIZE];
+    task = sf_run_data_place(place, task);
     SF_TRY(find_exact(out, store, id, &found));
-    if (found) return SF_OK;
+    if (found && strcmp(out->task, task) == 0) return SF_OK;
+    if (found) { /* the same data from another place */
+        SF_TRY(sf_database_run(&store->db, "UPDATE runs SET task = ? WHERE id = ?", "tt", task, id));
+        return find_exact(out, store, id, &found);
+    }
     char *settings = settings_text(config);
     if (settings == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to enter run %s", id);
     const sf_status status = sf_database_run(&store->db,
@@ -365,13 +426,22 @@ static sf_status refresh(const sf_store *store, const sf_stored_run *run) {
         "i", run->number);
 }
 
+static sf_status drop_unbacked(const sf_store *store, const sf_stored_run *run) {
+    SF_TRY(sf_database_run(&store->db,
+                           "DELETE FROM epochs WHERE run = ?1 AND epoch >"
+                           " (SELECT COALESCE(checkpoint_epoch, 0) FROM runs WHERE number = ?1)",
+                           "i", run->number));
+    return refresh(store, run);
+}
+
+sf_status sf_store_drop_unbacked(sf_store *store, const sf_stored_run *run) {
+    SF_TRY(sf_database_begin(&store->db));
+    return sf_database_end(&store->db, drop_unbacked(store, run));
+}
+
 sf_status sf_store_begin(sf_store *store, const sf_stored_run *run, const char *isa, const char *environment) {
     SF_TRY(sf_database_begin(&store->db));
-    sf_status status = sf_database_run(&store->db,
-                                       "DELETE FROM epochs WHERE run = ?1 AND epoch > (SELECT "
-                                       "COALESCE(checkpoint_epoch, 0) FROM runs WHERE number = ?1)",
-                                       "i", run->number);
-    if (status == SF_OK) status = refresh(store, run);
+    sf_status status = drop_unbacked(store, run);
     if (status == SF_OK)
         status = sf_database_run(&store->db,
                                  "UPDATE runs SET status = 'running', message = NULL, diverged_epoch = NULL,"

@@ -2,9 +2,17 @@
 #ifndef SF_LAB_STORE_H
 #define SF_LAB_STORE_H
 
+#include <stdatomic.h>
+
 #include "semfocus/store.h"
 
 const char *sf_store_folder(const sf_store *store);
+/* Refuses a store whose runs another numerics version computed. */
+sf_status sf_store_check_numerics(const sf_store *store);
+/* Waiting for a busy store ends when *stop is set; may be NULL. */
+void sf_store_obey(sf_store *store, const atomic_int *stop);
+/* Whether the folder is still the one that was opened: a store that was moved away must not get files. */
+sf_status sf_store_check_place(const sf_store *store);
 
 /* The run's entry, made as `pending` if it is new. */
 sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, const char *task, const char *attention,
@@ -14,6 +22,8 @@ sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, co
 sf_status sf_store_begin(sf_store *store, const sf_stored_run *run, const char *isa, const char *environment);
 /* Forgets checkpoint and curve: the run starts anew. */
 sf_status sf_store_begin_anew(sf_store *store, const sf_stored_run *run);
+/* Drops the rows that no checkpoint backs. */
+sf_status sf_store_drop_unbacked(sf_store *store, const sf_stored_run *run);
 sf_status sf_store_append(sf_store *store, const sf_stored_run *run, const sf_epoch *row, double seconds);
 
 typedef struct sf_saved { /* checkpoints that are on the disk, whole and synced */

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "io/atomic_file.h"
+#include "io/safetensors.h"
 #include "kernels/cpu/cpu.h"
 #include "lab/saved_state.h"
 #include "train/checkpoint.h"
@@ -23,17 +25,29 @@ static bool same_row(const sf_epoch *a, const sf_epoch *b) {
            a->heldout_loss == b->heldout_loss && a->heldout_accuracy == b->heldout_accuracy;
 }
 
+/* The run's fleet, over the data it was trained on. */
 static sf_status open_state(sf_run_state *state, sf_store *store, const sf_stored_run *run) {
     sf_config config;
+    char id[SF_RUN_ID_SIZE], attention[SF_SPELLING_SIZE];
+    *state = (sf_run_state){0};
     SF_TRY(sf_store_config(&config, store, run));
+    sf_config identified = config;
+    SF_TRY(sf_run_identify(id, attention, &identified, run->task));
+    if (strcmp(id, run->id) != 0)
+        return sf_fail(SF_IO_ERROR, "run %s: its data '%s' is not what it was trained on; put back the files", run->id,
+                       run->task);
     return sf_run_state_open(state, run->task, &config, run);
 }
 
 static sf_status check_rows(sf_store *store, const sf_stored_run *run) {
     numbering n = {.next = 1, .complete = true};
     SF_TRY(sf_store_each_epoch(store, run, check_number, &n));
-    if (!n.complete || n.next - 1 != run->epochs || run->epochs < run->checkpoint_epoch)
-        return sf_fail(SF_IO_ERROR, "run %s: its curve has gaps; delete its checkpoint and train it again", run->id);
+    const bool finished = strcmp(run->status, "done") == 0 || strcmp(run->status, "diverged") == 0;
+    const bool backed = finished ? run->epochs == run->checkpoint_epoch : run->epochs >= run->checkpoint_epoch;
+    if (!n.complete || n.next - 1 != run->epochs || !backed)
+        return sf_fail(SF_IO_ERROR,
+                       "run %s: its curve and its checkpoint do not fit; the command that trained it mends that",
+                       run->id);
     return SF_OK;
 }
 
@@ -55,7 +69,7 @@ static sf_status check_weights(sf_run_state *state, sf_store *store, bool best, 
         state->run.id, epoch, got.train_loss, got.heldout_loss, expected.train_loss, expected.heldout_loss);
 }
 
-sf_status sf_store_check(sf_store *store, const sf_stored_run *run) {
+static sf_status check_once(sf_store *store, const sf_stored_run *run) {
     SF_TRY(check_rows(store, run));
     if (run->checkpoint_epoch == 0) return SF_OK;
     if (strcmp(run->isa, sf_cpu_isa_name()) != 0)
@@ -68,6 +82,29 @@ sf_status sf_store_check(sf_store *store, const sf_stored_run *run) {
         status = check_weights(&state, store, true, run->best_saved_epoch, run->best_hash);
     sf_run_state_close(&state);
     return status;
+}
+
+/* Whether the run went on since it was read; it is then read again. */
+static bool moved_on(sf_stored_run *run, sf_store *store) {
+    const size_t epochs = run->epochs, checkpoint = run->checkpoint_epoch;
+    char id[SF_RUN_ID_SIZE];
+    strcpy(id, run->id);
+    return sf_store_find(run, store, id) == SF_OK && (run->epochs != epochs || run->checkpoint_epoch != checkpoint);
+}
+
+enum { TRIES = 20 }; /* at a run that another process goes on with */
+
+sf_status sf_store_check(sf_store *store, const sf_stored_run *run) {
+    SF_TRY(sf_cpu_check_isa());
+    SF_TRY(sf_store_check_numerics(store));
+    sf_stored_run now = *run;
+    char message[SF_RUN_MESSAGE_SIZE];
+    for (int i = 0;; i++) {
+        const sf_status status = check_once(store, &now);
+        if (status == SF_OK) return status;
+        snprintf(message, sizeof message, "%s", sf_message());
+        if (i == TRIES || !moved_on(&now, store)) return sf_fail(status, "%s", message);
+    }
 }
 
 static void print_csv_row(void *stream, const sf_epoch *row) {
@@ -88,22 +125,39 @@ sf_status sf_store_export_curve(sf_store *store, const sf_stored_run *run, const
     return status;
 }
 
-sf_status sf_store_export_weights(sf_store *store, const sf_stored_run *run, bool best, const char *path) {
-    const size_t epoch = best ? run->best_saved_epoch : run->checkpoint_epoch;
-    if (epoch == 0)
-        return sf_fail(SF_BAD_INPUT, "run %s has no checkpoint yet; train it for an epoch or more", run->id);
-    sf_run_state state;
-    char from[SF_CHECKPOINT_PATH_SIZE];
-    sf_store_checkpoint_path(from, store, run->id, best, epoch);
-    sf_status status = open_state(&state, store, run);
-    if (status == SF_OK) {
-        const sf_model *model = &sf_fleet_member(state.fleet, 0)->model;
-        const sf_checkpoint_label label = {.run = run->id, .isa = run->isa, .epoch = epoch};
-        uint64_t ignored;
-        status = sf_checkpoint_read(state.blocks, best ? 1 : state.block_count, from,
-                                    best ? run->best_hash : run->checkpoint_hash, model);
-        if (status == SF_OK) status = sf_checkpoint_write(&ignored, path, model, state.blocks, 1, &label);
+/* The weights of a checkpoint file, without the optimizer's state. */
+static sf_status copy_weights(const char *from, uint64_t hash, const sf_stored_run *run, size_t epoch, const char *to) {
+    sf_safetensors *file;
+    sf_tensor *weights = NULL;
+    size_t count = 0, all = 0;
+    SF_TRY(sf_checkpoint_open(&file, from, hash));
+    while (sf_safetensors_at(file, all) != NULL) all++;
+    sf_status status = SF_NEW(&weights, all);
+    for (size_t i = 0; i < all && status == SF_OK; i++) {
+        const sf_tensor *tensor = sf_safetensors_at(file, i);
+        if (strncmp(tensor->name, "optimizer.", strlen("optimizer.")) != 0) weights[count++] = *tensor;
     }
-    sf_run_state_close(&state);
+    char text[24];
+    snprintf(text, sizeof text, "%zu", epoch);
+    const char *const metadata[] = {"run", run->id, "epoch", text, "isa", run->isa, NULL};
+    if (status == SF_OK) status = sf_safetensors_write(to, weights, count, metadata, NULL);
+    sf_release(weights);
+    sf_safetensors_close(file);
     return status;
+}
+
+sf_status sf_store_export_weights(sf_store *store, const sf_stored_run *run, bool best, const char *path) {
+    sf_stored_run now = *run;
+    char message[SF_RUN_MESSAGE_SIZE];
+    for (int i = 0;; i++) {
+        const size_t epoch = best ? now.best_saved_epoch : now.checkpoint_epoch;
+        if (epoch == 0)
+            return sf_fail(SF_BAD_INPUT, "run %s has no checkpoint yet; train it for an epoch or more", now.id);
+        char from[SF_CHECKPOINT_PATH_SIZE];
+        sf_store_checkpoint_path(from, store, now.id, best, epoch);
+        const sf_status status = copy_weights(from, best ? now.best_hash : now.checkpoint_hash, &now, epoch, path);
+        if (status == SF_OK) return status;
+        snprintf(message, sizeof message, "%s", sf_message());
+        if (i == TRIES || !moved_on(&now, store)) return sf_fail(status, "%s", message);
+    }
 }

@@ -2,8 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
-
-#include "io/safetensors.h"
+#include <unistd.h>
 
 enum { NAME_SIZE = SF_PARAM_NAME_SIZE + 40 };
 
@@ -87,14 +86,21 @@ static sf_status unpack(float *const *blocks, size_t count, const char *path, co
     return SF_OK;
 }
 
+sf_status sf_checkpoint_open(sf_safetensors **out, const char *path, uint64_t hash) {
+    const sf_status status = sf_safetensors_open(out, path);
+    if (status == SF_NO_MEMORY) return status;
+    if (status != SF_OK) return damaged(path, access(path, F_OK) == 0 ? "is damaged" : "is missing");
+    if (sf_safetensors_hash(*out) == hash) return SF_OK;
+    sf_safetensors_close(*out);
+    *out = NULL;
+    return damaged(path, "is damaged (its bytes changed since it was written)");
+}
+
 sf_status sf_checkpoint_read(float *const *blocks /* [count] */, size_t count, const char *path, uint64_t hash,
                              const sf_model *model) {
     sf_safetensors *file;
-    sf_status status = sf_safetensors_open(&file, path);
-    if (status == SF_NO_MEMORY) return status;
-    if (status != SF_OK) return damaged(path, "is damaged");
-    status = sf_safetensors_hash(file) == hash ? unpack(blocks, count, path, file, model)
-                                               : damaged(path, "is damaged (its bytes changed since it was written)");
+    SF_TRY(sf_checkpoint_open(&file, path, hash));
+    const sf_status status = unpack(blocks, count, path, file, model);
     sf_safetensors_close(file);
     return status;
 }

@@ -4,6 +4,7 @@
 #ifndef SF_TRAIN_CHECKPOINT_H
 #define SF_TRAIN_CHECKPOINT_H
 
+#include "io/safetensors.h"
 #include "model/model.h"
 
 typedef struct sf_checkpoint_label {
@@ -14,6 +15,10 @@ typedef struct sf_checkpoint_label {
 /* `blocks` are block 0 (weights) and the moments, padded as in the model. */
 sf_status sf_checkpoint_write(uint64_t *hash, const char *path, const sf_model *model,
                               float *const *blocks /* [count] */, size_t count, const sf_checkpoint_label *label);
+
+/* Opens a checkpoint file that must be byte for byte the one with this hash; otherwise SF_IO_ERROR says if it is
+ * missing or damaged. */
+sf_status sf_checkpoint_open(sf_safetensors **out, const char *path, uint64_t hash);
 
 /* A file that is not the one with this hash, or not of this model, is SF_IO_ERROR: a damaged checkpoint. */
 sf_status sf_checkpoint_read(float *const *blocks /* [count] */, size_t count, const char *path, uint64_t hash,

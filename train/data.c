@@ -1,6 +1,7 @@
 #include "train/data.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -9,12 +10,12 @@
 #define TSV_PREFIX "tsv:"
 static const double held_out_share = 0.2; /* of a user's file that comes without a held-out partner */
 
-static bool is_tsv(const char *task) {
+bool sf_run_data_is_tsv(const char *task) {
     return strncmp(task, TSV_PREFIX, strlen(TSV_PREFIX)) == 0;
 }
 
 sf_status sf_run_data_recipe(sf_config *config, const char *task) {
-    if (is_tsv(task)) return SF_OK;
+    if (sf_run_data_is_tsv(task)) return SF_OK;
     const sf_task *found;
     SF_TRY(sf_task_find(&found, task));
     return sf_config_apply_recipe(config, sf_task_describe(found).recipe);
@@ -33,7 +34,7 @@ static sf_status refuse_given(const sf_config *config, const char *const *names,
 sf_status sf_run_data_check(const char *task, const sf_config *config) {
     static const char *const only_tsv[] = {"vocab", "classes", NULL};
     static const char *const only_sampled[] = {"length", "train-count", "heldout-count", NULL};
-    if (is_tsv(task))
+    if (sf_run_data_is_tsv(task))
         return refuse_given(config, only_sampled, "belongs to built-in tasks; tsv: data has what its files hold");
     const sf_task *found;
     SF_TRY(sf_task_find(&found, task));
@@ -85,7 +86,13 @@ static sf_status read_both(sf_run_data *data, const char *names, const sf_config
         return sf_fail(SF_BAD_INPUT, "'tsv:%s' lacks a file name; write tsv:TRAIN.tsv or tsv:TRAIN.tsv,HELDOUT.tsv",
                        names);
 
+    if (strcmp(path, "-") == 0 || (heldout != NULL && strcmp(heldout, "-") == 0))
+        return sf_fail(SF_BAD_INPUT,
+                       "'tsv:%s' names standard input, but training reads its data more than once; use a file", names);
+
     if (heldout != NULL) {
+        if (config->data_seed >= 0)
+            return sf_fail(SF_BAD_INPUT, "data-seed has no effect on tsv: data with a held-out file; leave it out");
         SF_TRY(sf_dataset_read(&data->training, path));
         SF_TRY(sf_dataset_read(&data->heldout, heldout));
     } else {
@@ -103,7 +110,7 @@ sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *
     *out = (sf_run_data){0};
     SF_TRY(sf_run_data_check(task, config));
     const sf_status status =
-        is_tsv(task) ? read_both(out, task + strlen(TSV_PREFIX), config) : sample_both(out, task, config);
+        sf_run_data_is_tsv(task) ? read_both(out, task + strlen(TSV_PREFIX), config) : sample_both(out, task, config);
     if (status != SF_OK) {
         sf_run_data_close(out);
         return status;
@@ -117,4 +124,23 @@ void sf_run_data_close(sf_run_data *data) {
     sf_dataset_destroy(data->training);
     sf_dataset_destroy(data->heldout);
     *data = (sf_run_data){0};
+}
+
+static void absolute(char out[SF_PATH_SIZE], const char *path) {
+    char *real = realpath(path, NULL);
+    snprintf(out, SF_PATH_SIZE, "%s", real != NULL ? real : path);
+    free(real);
+}
+
+const char *sf_run_data_place(char out[SF_PATH_SIZE], const char *task) {
+    if (!sf_run_data_is_tsv(task)) return task;
+    char first[SF_PATH_SIZE], names[SF_PATH_SIZE], second[SF_PATH_SIZE];
+    snprintf(names, sizeof names, "%s", task + strlen(TSV_PREFIX));
+    char *heldout = strchr(names, ',');
+    if (heldout != NULL) *heldout++ = '\0';
+    absolute(first, names);
+    absolute(second, heldout != NULL ? heldout : "");
+    const int used = snprintf(out, SF_PATH_SIZE, TSV_PREFIX "%s%s%s", first, heldout != NULL ? "," : "",
+                              heldout != NULL ? second : "");
+    return used > 0 && used < SF_PATH_SIZE ? out : task;
 }

@@ -18,6 +18,10 @@ sf_status sf_run_data_check(const char *task, const sf_config *config);
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config);
 void sf_run_data_close(sf_run_data *data);
 
+bool sf_run_data_is_tsv(const char *task);
+/* The task with the full paths of a user's files, to be found again from anywhere. */
+const char *sf_run_data_place(char out[SF_PATH_SIZE], const char *task);
+
 /* The seed the data depends on. */
 uint32_t sf_run_data_seed(const sf_config *config);
 

@@ -3,9 +3,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/threads.h"
 #include "lab/verdict.h"
 
 enum { MOST_AXES = 48, MOST_TASKS = 64, MOST_RUNS = 10000, MOST_VALUES = 10000 };
@@ -295,4 +297,37 @@ uint32_t sf_study_seed(size_t i) {
     if (i < PUBLISHED) return published[i];
     sf_draws draws = sf_draws_at((sf_index){.stream = sf_stream(SF_STUDY_SEEDS, 0, 0), .sample = (uint32_t)i});
     return sf_draw_word(&draws);
+}
+
+static double now_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+sf_status sf_study_epoch_seconds(double *out, const sf_planned_run *run) {
+    enum { BATCHES = 4 };
+    sf_config config = run->config;
+    const int64_t train = config.train_count, heldout = config.heldout_count;
+    if (config.train_count > BATCHES * config.batch) config.train_count = BATCHES * config.batch;
+    if (config.heldout_count > config.batch) config.heldout_count = config.batch;
+    config.epochs += 2; /* never the end of a schedule */
+    config.stop_at = 0;
+    config.threads = 1;
+    sf_fleet *fleet;
+    SF_TRY(sf_fleet_create(&fleet, run->task, &config, 1));
+    sf_status status = sf_fleet_advance(fleet); /* to warm up */
+    const double start = now_seconds();
+    if (status == SF_OK && !sf_fleet_finished(fleet)) status = sf_fleet_advance(fleet);
+    const double seconds = now_seconds() - start;
+    sf_fleet_destroy(fleet);
+    /* a held-out sequence is evaluated, a training one trained and evaluated: about a quarter of the work */
+    *out = seconds * ((double)train + 0.25 * (double)heldout) /
+           ((double)config.train_count + 0.25 * (double)config.heldout_count);
+    return status;
+}
+
+size_t sf_study_workers(const sf_study *study) {
+    const size_t threads = (size_t)sf_threads_for((size_t)study->base.threads);
+    return study->run_count < threads ? study->run_count : threads;
 }

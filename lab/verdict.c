@@ -52,22 +52,24 @@ static void compare_pairs(sf_verdict *v, const sf_outcome *ours, size_t our_coun
         bool bounded;
         const double ratio = sf_arrival_ratio(&ours[i].train, &theirs->train, &bounded);
         if (isnan(ratio)) continue;
-        v->bounded |= bounded;
+        v->at_least |= bounded && ours[i].train.reached;
+        v->at_most |= bounded && theirs->train.reached;
         logs[ratio_count] = log(ratio);
         ratios[ratio_count++] = ratio;
     }
     v->interval = sf_bootstrap_median(ratios, ratio_count, RESAMPLES, 1, scratch);
-    v->p_speed = v->bounded ? sf_sign_test(v->sooner, v->later) : sf_wilcoxon_test(logs, ratio_count);
+    v->p_speed = v->at_least || v->at_most ? sf_sign_test(v->sooner, v->later) : sf_wilcoxon_test(logs, ratio_count);
     v->p_accuracy = sf_wilcoxon_test(accuracies, v->pairs);
     v->speedup = median(ratios, ratio_count);
     v->accuracy_difference = median(accuracies, v->pairs);
 }
 
-static void name_epochs(char out[32], double epochs) {
-    if (isinf(epochs) || isnan(epochs))
-        snprintf(out, 32, "never");
+/* "in 6 epochs", or "never". */
+static void say_when(char out[32], double epochs) {
+    if (isfinite(epochs))
+        snprintf(out, 32, "in %.3g epoch%s", epochs, epochs == 1 ? "" : "s");
     else
-        snprintf(out, 32, "%.3g", epochs);
+        snprintf(out, 32, "never");
 }
 
 /* What the paired epochs say: a factor with its interval and p, or why there is none. */
@@ -88,11 +90,14 @@ static void say_speed(char out[320], const sf_verdict *v) {
     else
         snprintf(evidence, sizeof evidence, "p = %.2g%s", v->p_speed,
                  v->p_speed > significant ? ", which may be chance" : "");
+    /* a bound on the ratio is one on the factor, the other way round where it is the inverse */
+    const bool larger = faster ? v->at_least : v->at_most, smaller = faster ? v->at_most : v->at_least;
+    const char *bound = larger && smaller ? "about " : larger ? "at least " : smaller ? "at most " : "";
     if (factor < 1.05)
         snprintf(out, 320, "as fast (ratio %.2f, 95 %% interval %.2f-%.2f), %s", v->speedup, v->interval.low,
                  v->interval.high, evidence);
     else
-        snprintf(out, 320, "%s%.2g times %s (95 %% interval %.2g-%.2g), %s", v->bounded ? "at least " : "", factor,
+        snprintf(out, 320, "%s%.2g times %s (95 %% interval %.2g-%.2g), %s", bound, factor,
                  faster ? "faster" : "slower", low, high, evidence);
 }
 
@@ -110,17 +115,19 @@ sf_verdict sf_judge(const char *name, const sf_outcome *ours, size_t our_count, 
     sf_verdict v = {.speedup = NAN};
     compare_pairs(&v, ours, our_count, baseline, baseline_count);
     const sf_summary us = sf_summarize(ours, our_count), them = sf_summarize(baseline, baseline_count);
-    char our_epochs[32], their_epochs[32], speed[320], accuracy[160];
-    name_epochs(our_epochs, us.quartiles[1]);
-    name_epochs(their_epochs, them.quartiles[1]);
+    char our_time[32], their_time[32], speed[320], accuracy[160];
+    say_when(our_time, us.quartiles[1]);
+    say_when(their_time, them.quartiles[1]);
     say_speed(speed, &v);
     say_accuracy(accuracy, &v, us.best_heldout, them.best_heldout);
-    if (us.converged == 0)
-        snprintf(v.sentence, sizeof v.sentence, "%s never reaches %.3g %% (%zu seed%s), %s does in %s epochs; %s", name,
-                 threshold, our_count, our_count == 1 ? "" : "s", baseline_name, their_epochs, accuracy);
+    if (us.converged == 0 && them.converged == 0)
+        snprintf(v.sentence, sizeof v.sentence, "neither %s nor %s reaches %.3g %% (%zu and %zu seeds); %s", name,
+                 baseline_name, threshold, our_count, baseline_count, accuracy);
+    else if (us.converged == 0)
+        snprintf(v.sentence, sizeof v.sentence, "%s never reaches %.3g %% (%zu seed%s), %s %s; %s", name, threshold,
+                 our_count, our_count == 1 ? "" : "s", baseline_name, their_time, accuracy);
     else
-        snprintf(v.sentence, sizeof v.sentence,
-                 "%s reaches %.3g %% in %s epochs (median of %zu seed%s), %s in %s: %s; %s", name, threshold,
-                 our_epochs, our_count, our_count == 1 ? "" : "s", baseline_name, their_epochs, speed, accuracy);
+        snprintf(v.sentence, sizeof v.sentence, "%s reaches %.3g %% %s (median of %zu seed%s), %s %s: %s; %s", name,
+                 threshold, our_time, our_count, our_count == 1 ? "" : "s", baseline_name, their_time, speed, accuracy);
     return v;
 }

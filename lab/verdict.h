@@ -28,7 +28,7 @@ typedef struct sf_verdict {
     size_t sooner, later;                   /* pairs decided either way */
     double speedup;                         /* median of the paired ratios; NaN where none can be formed */
     sf_interval interval;                   /* 95 % bootstrap */
-    bool bounded;                           /* some ratio is only a bound: the baseline never got there */
+    bool at_least, at_most;                 /* some ratios are only bounds: the baseline, or we, never got there */
     double p_speed;                         /* Wilcoxon on log ratios; sign test where censoring leaves only bounds */
     double accuracy_difference, p_accuracy; /* best held-out accuracy, ours minus theirs: median, Wilcoxon */
     char sentence[640];

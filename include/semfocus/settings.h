@@ -49,16 +49,16 @@ typedef struct sf_config {
 typedef enum sf_setting_kind { SF_INTEGER, SF_REAL, SF_CHOICE, SF_TEXT, SF_FLAG } sf_setting_kind;
 
 typedef enum sf_setting_group {
-    SF_GROUP_SAMPLE = 1,   /* what a sampled sequence depends on */
-    SF_GROUP_DATA = 2,     /* the data of a run */
-    SF_GROUP_MODEL = 4,    /* mechanism and transformer */
-    SF_GROUP_TRAINING = 8, /* optimizer, schedule, stopping */
-    SF_GROUP_MACHINE = 16, /* where and how it is computed */
-    SF_GROUP_OUTPUT = 32,  /* what is printed */
-    SF_GROUP_FILE = 64,    /* what is sampled into a file */
-    SF_GROUP_OUT = 128,    /* where it is written */
-    SF_GROUP_STORE = 256,  /* the run store */
-    SF_GROUP_QUERY = 512,  /* which runs */
+    SF_GROUP_SAMPLE = 1,    /* what a sampled sequence depends on */
+    SF_GROUP_DATA = 2,      /* the data of a run */
+    SF_GROUP_MODEL = 4,     /* mechanism and transformer */
+    SF_GROUP_TRAINING = 8,  /* optimizer, schedule, stopping */
+    SF_GROUP_MACHINE = 16,  /* where and how it is computed */
+    SF_GROUP_OUTPUT = 32,   /* what is printed */
+    SF_GROUP_FILE = 64,     /* what is sampled into a file */
+    SF_GROUP_OUT = 128,     /* where it is written */
+    SF_GROUP_STORE = 256,   /* the run store */
+    SF_GROUP_QUERY = 512,   /* which runs */
     SF_GROUP_EXPORT = 1024, /* what of a run is exported */
     SF_GROUP_STUDY = 2048   /* how a study is done */
 } sf_setting_group;

@@ -45,6 +45,11 @@ sf_status sf_study_judge(sf_study *study, sf_store *store);
 size_t sf_study_group_count(const sf_study *study);
 const sf_group *sf_study_group(const sf_study *study, size_t i);
 
+/* Seconds an epoch of a run may take on one core, from training a few of its batches. */
+sf_status sf_study_epoch_seconds(double *out, const sf_planned_run *run);
+/* Runs that a session of this study has under way at a time. */
+size_t sf_study_workers(const sf_study *study);
+
 /* The paper's ten seeds, then others drawn from them; for --seeds N. */
 uint32_t sf_study_seed(size_t i);
 

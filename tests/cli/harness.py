@@ -30,7 +30,7 @@ class Result:
 def run(*words, stdin=b"", env=None, timeout=60, memory=None, stdout=subprocess.PIPE):
     """Runs the program; memory is a limit on its address space in bytes."""
     words = [word if isinstance(word, bytes) else str(word) for word in words]
-    if words[:1] == ["train"] and "--store" not in words:  # a store of its own, gone afterwards
+    if words[:1] in (["train"], ["compare"]) and "--store" not in words:  # a store of its own, gone afterwards
         with tempfile.TemporaryDirectory(prefix="semfocus-cli-store-") as folder:
             return run(*words, "--store", folder + "/runs", stdin=stdin, env=env, timeout=timeout, memory=memory,
                        stdout=stdout)

@@ -5,7 +5,7 @@ import unittest
 
 from harness import TINY, Case, run
 
-VERBS = ["train", "runs", "export", "check", "data", "solve", "parity", "list", "man", "completion"]
+VERBS = ["train", "compare", "runs", "export", "check", "data", "solve", "parity", "list", "man", "completion"]
 GIB = 1 << 30
 BAD_NUMBERS = ["", " ", "-", "+", ".", "x", "nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999", "0x10",
                "0x1p3",
@@ -32,6 +32,8 @@ class Cli(Case):
         """A command that takes the setting, and would run quickly if it were valid."""
         if f"--{name} " in self.train_help:
             return ["train", "even-pairs", *TINY, "--epochs", "1"]
+        if name in ("seeds", "dry-run", "fail-fast"):
+            return ["compare", "even-pairs", *TINY, "--epochs", "1", "--quiet"]
         return ["export", "0", "--store", "nowhere"] if name in ("format", "best") else ["data", "even-pairs"]
 
 

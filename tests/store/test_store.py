@@ -320,6 +320,141 @@ class Places(Case):
             subprocess.run(["umount", disk], check=False)
 
 
+class Surprises(Case):
+    """Each was once wrong."""
+    TSV = ["--epochs", 2, "--blocks", 1, "--width", 8, "--mlp-width", 8, "--quiet"]
+
+    def write_tsv(self, name, rows):
+        path = self.folder / name
+        path.write_text("tokens\tlabel\n" + "".join(f"{tokens}\t{label}\n" for tokens, label in rows))
+        return path
+
+    def test_data_that_runs_together_is_not_the_same_data(self):
+        rows = [("1 0", 0), ("0 1", 1), ("1 1 0", 0), ("0", 1), ("1 0 1", 1), ("0 0", 0)]
+        for cut in (2, 3, 4):
+            train, heldout = self.write_tsv(f"a{cut}", rows[:cut]), self.write_tsv(f"b{cut}", rows[cut:])
+            self.good(run("train", f"tsv:{train},{heldout}", *self.TSV, "--store", self.store))
+        for number, shifted in enumerate(([("1 0 1", 1), ("0 1", 0)], [("1 0", 1), ("1 0 1", 0)])):
+            train, heldout = self.write_tsv(f"c{number}", shifted), self.write_tsv(f"d{number}", rows)
+            self.good(run("train", f"tsv:{train},{heldout}", *self.TSV, "--store", self.store))
+        self.assertEqual(len(self.runs()), 5)
+
+    def test_moved_and_changed_data(self):
+        first = self.write_tsv("a.tsv", [("1 0", 0), ("0 1", 1), ("1 1", 0), ("0 0", 1), ("1 0 0", 1)])
+        self.good(run("train", f"tsv:{first}", *self.TSV, "--store", self.store))
+        row, = self.runs()
+        second = self.folder / "b.tsv"
+        first.rename(second)
+        self.sentence(run("check", "--store", self.store), (1,), "a.tsv")
+        self.good(run("export", row["id"], "--store", self.store, "--format", "safetensors", "--out", self.folder / "w"))
+        self.good(run("train", f"tsv:{second}", *self.TSV, "--store", self.store))
+        self.assertEqual(len(self.runs()), 1)
+        self.check()
+        second.write_text(second.read_text().replace("1 1\t0", "1 1\t1"))
+        self.sentence(run("check", "--store", self.store), (1,), "is not what it was trained on")
+        self.sentence(run("train", "tsv:-", *self.TSV, "--store", self.store), (2,), "standard input")
+
+    def test_rows_without_a_checkpoint_do_not_count(self):
+        self.good(self.train("--epochs", 3))
+        expected = final_files(self.store)
+        process = start("train", *SMALL, "--store", self.store, "--quiet", "--epochs", 100000, "--checkpoint-seconds", 86400)
+        time.sleep(0.6)
+        process.kill()
+        process.communicate()
+        self.good(self.train("--epochs", 3))
+        row, = self.runs()
+        self.assertEqual((row["status"], row["epochs"]), ("done", 3))
+        self.assertEqual(final_files(self.store), expected)
+        self.check()
+
+    def test_lost_files_of_a_done_run_are_computed_again(self):
+        self.good(self.train("--epochs", 4))
+        expected = final_files(self.store)
+        for pattern in ("*", "*best*", "*-4*"):
+            for path in (self.store / "checkpoints").glob(pattern):
+                path.unlink()
+            self.assertEqual(run("check", "--store", self.store).code, 1)
+            self.good(self.train("--epochs", 4))
+            self.assertEqual(final_files(self.store), expected)
+            self.check()
+
+    def test_a_refused_command_leaves_the_run_as_it_was(self):
+        self.good(self.train("--epochs", 3))
+        row, = self.runs()
+        other = "scalar" if row["isa"] != "scalar" else "avx2"
+        self.assertNotEqual(self.train("--epochs", 5, env={"SEMFOCUS_ISA": other}).code, 0)
+        self.assertEqual(self.runs(), [row])
+
+    def test_closed_and_broken_streams(self):
+        words = ["train", *map(str, SMALL), "--store", str(self.store), "--epochs", "3", "--seed", ",".join(map(str, range(40)))]
+        quoted = " ".join(words)
+        for redirection in (">&-", "2>&-", "<&-", ">&- 2>&- <&-", "| head -1 >&2"):
+            subprocess.run(["bash", "-c", f"{PROGRAM} {quoted} {redirection}"], capture_output=True, timeout=120, check=False)
+            self.check()
+        self.assertEqual(self.store.joinpath("claims").stat().st_size, 0)
+
+    def test_broken_settings_in_the_store(self):
+        self.good(self.train("--epochs", 2, "--seed", "1,2,3"))
+        with sqlite3.connect(self.store / "runs.db") as database:
+            database.execute("UPDATE runs SET settings = 'x' WHERE number > 1")
+        done = run("check", "--store", self.store)
+        self.assertEqual((done.code, done.out), (1, "1 of 3 runs are whole\n"), done)
+
+    def test_a_run_under_way(self):
+        """Checks and exports see no damage, a smaller request does not wait, a reader sees it running."""
+        self.good(self.train("--epochs", 2))
+        process = start("train", *SMALL, "--store", self.store, "--quiet", "--epochs", 1000000)
+        try:
+            time.sleep(0.3)
+            self.assertEqual(self.runs()[0]["status"], "running")
+            for _ in range(12):
+                self.check()
+                self.good(run("export", self.runs()[0]["id"], "--store", self.store, "--format", "safetensors", "--best",
+                              "--out", self.folder / "w"))
+            self.good(self.train("--epochs", 2, timeout=20))
+        finally:
+            process.send_signal(signal.SIGHUP)
+            done = Done(process, 20)
+        self.assertEqual(done.code, 1, done)
+        self.check()
+
+    def test_an_ignored_signal_stays_ignored(self):
+        command = f"trap '' INT; {PROGRAM} train {' '.join(map(str, SMALL))} --store {self.store} --quiet --epochs 400 & p=$!; " \
+                  "sleep 0.2; kill -INT $p; wait $p"
+        self.assertEqual(subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False).returncode, 0)
+        self.assertEqual(self.runs()[0]["epochs"], 400)
+
+    def test_folder_names(self):
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, ROOT)
+        for name in ("a b", "q?x", "h#x", "p%41", "file:y", "it's", "\u00fc", "-dash" * 20):
+            self.good(self.train("--epochs", 1, store="./" + name if name.startswith("-") else name))
+            self.assertEqual(len(self.runs("./" + name if name.startswith("-") else name)), 1)
+            self.assertTrue((self.folder / name / "runs.db").exists(), name)
+
+    def test_store_moved_away(self):
+        process = start("train", *SMALL, "--store", self.store, "--quiet", "--epochs", 1000000)
+        time.sleep(0.3)
+        self.store.rename(self.folder / "elsewhere")
+        done = Done(process, 20)
+        self.sentence(done, (1,), "not there any more")
+        self.assertFalse(self.store.exists())
+        self.check(self.folder / "elsewhere")
+
+    def test_busy_database_and_interrupt(self):
+        self.good(self.train("--epochs", 1))
+        with sqlite3.connect(self.store / "runs.db", isolation_level=None) as database:
+            database.execute("BEGIN EXCLUSIVE")
+            process = start("train", *SMALL, "--store", self.store, "--quiet", "--epochs", 9)
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            Done(process, 30)
+            self.assertLess(time.monotonic() - began, 20)
+            database.execute("ROLLBACK")
+        self.good(self.train("--epochs", 9))
+
+
 class Listing(Case):
     def test_where_and_json(self):
         self.good(self.train("--epochs", 2, "--seed", "1,2,3", "--attention", "full,topk:2"))

@@ -1,0 +1,111 @@
+/* Verdicts: the numbers of known outcomes, and sentences that claim no more than they carry. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lab/verdict.h"
+
+enum { SEEDS = 10 };
+
+static void fill(sf_outcome *out, const double *epochs, double heldout) {
+    for (size_t i = 0; i < SEEDS; i++) {
+        const bool reached = epochs[i] > 0;
+        out[i] = (sf_outcome){.seed = (int64_t)i,
+                              .train = {reached ? epochs[i] : 100, reached},
+                              .last_train = 100,
+                              .last_heldout = heldout,
+                              .best_heldout = heldout};
+    }
+}
+
+static void assert_says(const sf_verdict *v, const char *text) {
+    if (strstr(v->sentence, text) == NULL) fail_msg("'%s' is not in: %s", text, v->sentence);
+}
+
+static const double full_epochs[] = {50, 48, 60, 20, 79, 55, 45, 50, 52, 41};
+static const double topk_epochs[] = {6, 5, 12, 3, 16, 6, 4, 7, 6, 5};
+static const double never[SEEDS] = {0};
+
+static void clear_difference(void **state) {
+    (void)state;
+    sf_outcome full[SEEDS], topk[SEEDS];
+    fill(full, full_epochs, 100);
+    fill(topk, topk_epochs, 100);
+    const sf_verdict v = sf_judge("topk:5", topk, SEEDS, "full", full, SEEDS, 95);
+    printf("  %s\n", v.sentence);
+    assert_int_equal(v.sooner, 10);
+    assert_true(fabs(v.p_speed - 0.001953125) < 1e-12); /* 2 / 2^10, by hand */
+    assert_true(v.speedup > 6 && v.speedup < 10 && v.interval.low <= v.speedup && v.speedup <= v.interval.high);
+    assert_says(&v, "topk:5 reaches 95 % in 6 epochs (median of 10 seeds), full in 50 epochs");
+    assert_says(&v, "times faster");
+    assert_says(&v, "held-out accuracy equal (100.0 vs 100.0)");
+    const sf_verdict back = sf_judge("full", full, SEEDS, "topk:5", topk, SEEDS, 95);
+    assert_says(&back, "times slower");
+}
+
+static void few_seeds_claim_nothing(void **state) {
+    (void)state;
+    sf_outcome full[SEEDS], topk[SEEDS];
+    fill(full, full_epochs, 100);
+    fill(topk, topk_epochs, 100);
+    const sf_verdict v = sf_judge("topk:5", topk, 3, "full", full, 3, 95);
+    assert_says(&v, "3 seeds are too few for a test");
+    assert_null(strstr(v.sentence, "p ="));
+}
+
+static void censored_baseline_gives_a_bound(void **state) {
+    (void)state;
+    sf_outcome full[SEEDS], topk[SEEDS];
+    fill(full, never, 50);
+    fill(topk, topk_epochs, 99);
+    const sf_verdict v = sf_judge("topk:5", topk, SEEDS, "full", full, SEEDS, 95);
+    printf("  %s\n", v.sentence);
+    assert_says(&v, "full never:");
+    assert_says(&v, "at least 17 times faster");
+    assert_says(&v, "held-out accuracy higher (99.0 vs 50.0");
+    const sf_verdict back = sf_judge("full", full, SEEDS, "topk:5", topk, SEEDS, 95);
+    assert_says(&back, "full never reaches 95 %");
+    const sf_verdict neither = sf_judge("banded:5", full, SEEDS, "block:5", full, SEEDS, 95);
+    assert_says(&neither, "neither banded:5 nor block:5 reaches 95 %");
+    assert_true(isnan(neither.speedup));
+}
+
+static void chance_is_called_chance(void **state) {
+    (void)state;
+    sf_outcome a[SEEDS], b[SEEDS];
+    static const double one[] = {10, 30, 10, 30, 10, 30, 10, 30, 10, 30},
+                        other[] = {30, 11, 29, 12, 28, 9, 31, 10, 33, 10};
+    fill(a, one, 90);
+    fill(b, other, 90);
+    const sf_verdict v = sf_judge("a", a, SEEDS, "b", b, SEEDS, 95);
+    printf("  %s\n", v.sentence);
+    assert_true(v.p_speed > 0.05);
+    assert_says(&v, "may be chance");
+}
+
+static void seeds_pair_by_value(void **state) {
+    (void)state;
+    sf_outcome full[SEEDS], topk[SEEDS];
+    fill(full, full_epochs, 100);
+    fill(topk, topk_epochs, 100);
+    for (size_t i = 0; i < SEEDS; i++) topk[i].seed += 7; /* three in common */
+    const sf_verdict v = sf_judge("topk:5", topk, SEEDS, "full", full, SEEDS, 95);
+    assert_int_equal(v.pairs, 3);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clear_difference),
+        cmocka_unit_test(few_seeds_claim_nothing),
+        cmocka_unit_test(censored_baseline_gives_a_bound),
+        cmocka_unit_test(chance_is_called_chance),
+        cmocka_unit_test(seeds_pair_by_value),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -87,7 +87,7 @@ static size_t rank_differences(ranked *out, const double *differences, size_t co
 
 double sf_wilcoxon_test(const double *differences, size_t count) {
     assert(count <= SF_WILCOXON_MOST);
-    ranked ranks[SF_WILCOXON_MOST];
+    ranked ranks[SF_WILCOXON_MOST] = {0};
     const size_t n = rank_differences(ranks, differences, count);
     if (n == 0) return 1;
     size_t total = 0, positive = 0;

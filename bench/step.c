@@ -2,19 +2,13 @@
  * T 40, 5 blocks, width 64, MLP 64, batch 25, dropout 0.01. Usage: bench_step [threads] [steps]. Median over steps. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/threads.h"
 #include "kernels/cpu/cpu.h"
 #include "train/optimizer.h"
 
 enum { BATCH = 25, VOCABULARY = 3 };
-
-static double now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
 
 static int by_value(const void *a, const void *b) {
     const double left = *(const double *)a, right = *(const double *)b;
@@ -46,12 +40,12 @@ static sf_status time_steps(const char *attention, size_t threads, size_t steps)
     for (size_t i = 0; i < BATCH; i++) labels[i] = (int32_t)(i % 2);
     float *const no_moments[2] = {NULL, NULL};
     for (size_t i = 0; i < steps; i++) {
-        const double start = now_ms();
+        const double start = sf_clock_seconds();
         const sf_moment moment = {.seed = 1, .epoch = 1, .step = (uint32_t)i, .training = true};
         sf_cpu_gradient(crew, &loss, gradient, plan, params, &(sf_batch){tokens, labels, BATCH}, &moment);
         const double factor = sf_clip_factor(sf_gradient_norm(gradient, model.size), config.clip);
         sf_optimizer_update(params, no_moments, gradient, (float)factor, &config, config.lr, i + 1, model.size);
-        times[i] = now_ms() - start;
+        times[i] = (sf_clock_seconds() - start) * 1e3;
     }
     qsort(times, steps, sizeof *times, by_value);
     printf("%-18s %zu threads  %-7s median %6.2f ms  fastest %6.2f ms\n", attention, threads, sf_cpu_isa_name(),

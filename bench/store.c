@@ -4,16 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "lab/store.h"
 #include "semfocus/semfocus.h"
-
-static double now_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static sf_status train_bare(const sf_config *config) {
     sf_fleet *fleet;
@@ -46,11 +40,11 @@ static sf_status compare(sf_store *store, size_t rounds, const char *epochs) {
         sf_config_set(&config, "attention", "topk:5");
         sf_config_set(&config, "epochs", epochs);
         sf_config_set(&config, "seed", seed);
-        const double start = now_seconds();
+        const double start = sf_clock_seconds();
         status = train_bare(&config);
-        const double middle = now_seconds();
+        const double middle = sf_clock_seconds();
         if (status == SF_OK) status = train_stored(store, &config);
-        ratios[i] = (now_seconds() - middle) / (middle - start);
+        ratios[i] = (sf_clock_seconds() - middle) / (middle - start);
         printf("round %zu: bare %.2f s, stored / bare %.4f\n", i + 1, middle - start, ratios[i]);
     }
     if (status == SF_OK) {
@@ -66,10 +60,10 @@ static sf_status time_rows(sf_store *store, size_t rows) {
     sf_stored_run run;
     sf_config_init(&config);
     sf_status status = sf_store_enter(&run, store, "00000000bench000", "even-pairs", "full", &config);
-    const double start = now_seconds();
+    const double start = sf_clock_seconds();
     for (size_t i = 1; i <= rows && status == SF_OK; i++)
         status = sf_store_append(store, &run, &(sf_epoch){i, 0.5, 50, 0.5, 50}, 1);
-    printf("a row of a curve of %zu: %.3f ms\n", rows, (now_seconds() - start) * 1e3 / (double)rows);
+    printf("a row of a curve of %zu: %.3f ms\n", rows, (sf_clock_seconds() - start) * 1e3 / (double)rows);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "kernels/cpu/cpu.h"
@@ -34,12 +35,6 @@ typedef struct hall { /* what the workers share; store, states and events under 
     sf_status fatal; /* the store itself fails: nobody goes on */
     char fatal_message[SF_RUN_MESSAGE_SIZE];
 } hall;
-
-static double now_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static bool told_to_stop(const hall *h) {
     return h->session->stop != NULL && atomic_load(h->session->stop) != 0;
@@ -197,15 +192,15 @@ static sf_status checkpoint(hall *h, const job *j, sf_run_state *state) {
 /* Trains to the end, or until told to stop (SF_INTERRUPTED). */
 static sf_status train(hall *h, job *j, size_t index, sf_run_state *state) {
     const sf_report *report = &sf_fleet_member(state->fleet, 0)->report;
-    double checkpointed = now_seconds();
+    double checkpointed = sf_clock_seconds();
     sf_status status = SF_OK;
     while (status == SF_OK && !sf_fleet_finished(state->fleet)) {
-        const double start = now_seconds();
+        const double start = sf_clock_seconds();
         const size_t before = report->last.epoch;
         status = sf_fleet_advance(state->fleet);
         if (report->last.epoch == before) continue;
         sf_run_state_note(state);
-        const double end = now_seconds();
+        const double end = sf_clock_seconds();
         sf_status stored;
         LOCKED(h, stored, sf_store_append(h->store, &j->run, &report->last, end - start));
         if (stored != SF_OK) return stored;
@@ -215,7 +210,7 @@ static sf_status train(hall *h, job *j, size_t index, sf_run_state *state) {
         if (end - checkpointed < (double)j->plan->config.checkpoint_seconds || sf_fleet_finished(state->fleet))
             continue;
         SF_TRY(checkpoint(h, j, state));
-        checkpointed = now_seconds();
+        checkpointed = sf_clock_seconds();
     }
     if (status != SF_OK && status != SF_INTERRUPTED) return status;
     if (report->last.epoch > state->saved.epoch) SF_TRY(checkpoint(h, j, state));

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "base/threads.h"
@@ -299,12 +299,6 @@ uint32_t sf_study_seed(size_t i) {
     return sf_draw_word(&draws);
 }
 
-static double now_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 sf_status sf_study_epoch_seconds(double *out, const sf_planned_run *run) {
     enum { BATCHES = 4 };
     sf_config config = run->config;
@@ -317,9 +311,9 @@ sf_status sf_study_epoch_seconds(double *out, const sf_planned_run *run) {
     sf_fleet *fleet;
     SF_TRY(sf_fleet_create(&fleet, run->task, &config, 1));
     sf_status status = sf_fleet_advance(fleet); /* to warm up */
-    const double start = now_seconds();
+    const double start = sf_clock_seconds();
     if (status == SF_OK && !sf_fleet_finished(fleet)) status = sf_fleet_advance(fleet);
-    const double seconds = now_seconds() - start;
+    const double seconds = sf_clock_seconds() - start;
     sf_fleet_destroy(fleet);
     /* a held-out sequence is evaluated, a training one trained and evaluated: about a quarter of the work */
     *out = seconds * ((double)train + 0.25 * (double)heldout) /

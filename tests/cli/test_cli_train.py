@@ -232,7 +232,8 @@ class Events(Train):
                 self.assertEqual({len(line) for line in table}, {len(table[0])}, text)
 
     def test_interrupt_ends_promptly(self):
-        words = [PROGRAM, "train", "even-pairs", *TINY, "--epochs", "1000000", "--threads", "1"]
+        words = [PROGRAM, "train", "even-pairs", *TINY, "--epochs", "1000000", "--threads", "1", "--store",
+                 str(self.folder / "runs")]
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             process.stdout.readline()
             process.send_signal(signal.SIGINT)
@@ -243,7 +244,8 @@ class Events(Train):
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "this system has no /dev/full")
     def test_full_disk_stops_a_long_run(self):
-        words = [PROGRAM, "train", "even-pairs", *TINY, "--epochs", "1000000", "--threads", "1"]
+        words = [PROGRAM, "train", "even-pairs", *TINY, "--epochs", "1000000", "--threads", "1", "--store",
+                 str(self.folder / "runs")]
         with open("/dev/full", "wb") as full, subprocess.Popen(words, stdout=full, stderr=subprocess.PIPE) as process:
             try:
                 process.communicate(timeout=5)

@@ -79,7 +79,7 @@ static const sf_setting table[] = {
 
     {"store", SF_TEXT, SF_GROUP_STORE, AT(store), "semfocus-runs", 0, SF_PATH_SIZE, NULL, "DIR",
      "folder of the run store"},
-    {"checkpoint-seconds", SF_INTEGER, SF_GROUP_STORE, AT(checkpoint_seconds), "10", 0, 86400, NULL, "N",
+    {"checkpoint-seconds", SF_INTEGER, SF_GROUP_SAVING, AT(checkpoint_seconds), "10", 0, 86400, NULL, "N",
      "least time between two checkpoints of a run; they follow an epoch"},
     {"seeds", SF_INTEGER, SF_GROUP_STUDY, AT(seeds), "5", 1, 1000, NULL, "N",
      "how many seeds: the paper's ten, then others; or name them with seed"},

@@ -57,7 +57,7 @@ const cli_verb verb_check = {
     .details = "For each run: the curve has no gap, the checkpoint files are byte for byte what was written, and\n"
                "evaluating their weights gives the losses and accuracies of the curve, bit by bit.\n"
                "example: semfocus check\n",
-    .groups = SF_GROUP_QUERY | SF_GROUP_STORE | SF_GROUP_MACHINE | SF_GROUP_OUTPUT,
+    .groups = SF_GROUP_QUERY | COMMON_GROUPS,
     .most_words = (size_t)-1,
     .run = run,
 };

@@ -20,6 +20,9 @@ typedef struct cli_request { /* a command line, read and checked */
     size_t option_count;
 } cli_request;
 
+/* What every verb that works takes. */
+enum { COMMON_GROUPS = SF_GROUP_MACHINE | SF_GROUP_STORE | SF_GROUP_OUTPUT };
+
 typedef enum cli_lists { NO_LISTS, SEED_AND_ATTENTION_LISTS, ALL_LISTS } cli_lists;
 
 typedef struct cli_verb {

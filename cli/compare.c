@@ -184,8 +184,8 @@ const cli_verb verb_compare = {
                "Runs are paired by seed; a run that never gets there counts as later than all its epochs.\n"
                "examples: semfocus compare even-pairs --attention full,topk:5,banded:5 --seeds 10 --stop-at 95\n"
                "          semfocus compare even-pairs,parity --blocks 2,5 --dry-run\n",
-    .groups = SF_GROUP_STUDY | SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING | SF_GROUP_MACHINE |
-              SF_GROUP_STORE | SF_GROUP_OUTPUT,
+    .groups = SF_GROUP_STUDY | SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING | SF_GROUP_SAVING |
+              COMMON_GROUPS,
     .lists = ALL_LISTS,
     .fewest_words = 1,
     .most_words = 1,

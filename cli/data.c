@@ -44,7 +44,7 @@ const cli_verb verb_data = {
     .summary = "write labelled sequences of a task as TSV: tokens<TAB>label",
     .details = "The sequences are those a run with this data seed trains on.\n"
                "example: semfocus data even-pairs --count 1000 --out even-pairs.tsv\n",
-    .groups = SF_GROUP_FILE | SF_GROUP_OUT | SF_GROUP_SAMPLE | SF_GROUP_MACHINE | SF_GROUP_OUTPUT,
+    .groups = SF_GROUP_FILE | SF_GROUP_OUT | SF_GROUP_SAMPLE | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = 1,
     .run = run,

@@ -32,7 +32,7 @@ const cli_verb verb_export = {
     .details = "RUN is an id of 'semfocus runs' or an unambiguous beginning of it. The csv has the published columns\n"
                "epoch,tr-ce,tr-ac,va-ce,va-ac; the weights have their published names and load into PyTorch.\n"
                "example: semfocus export 3f2a --format safetensors --out weights.safetensors\n",
-    .groups = SF_GROUP_EXPORT | SF_GROUP_OUT | SF_GROUP_STORE | SF_GROUP_MACHINE | SF_GROUP_OUTPUT,
+    .groups = SF_GROUP_EXPORT | SF_GROUP_OUT | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = 1,
     .run = run,

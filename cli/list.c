@@ -137,7 +137,7 @@ const cli_verb verb_list = {
     .name = "list",
     .usage = "[tasks|attention|settings|backends]",
     .summary = "tasks, attention mechanisms, settings and backends",
-    .groups = SF_GROUP_MACHINE | SF_GROUP_OUTPUT,
+    .groups = COMMON_GROUPS,
     .most_words = 1,
     .run = run,
 };

@@ -49,7 +49,7 @@ const cli_verb verb_parity = {
                "error: |a-b|/|b| for logits, losses and the gradient norm;\n"
                "       |a-b|/max(|b|, 1e-3 of the gradient norm) for each gradient\n"
                "example: semfocus parity tests/golden/*.safetensors\n",
-    .groups = SF_GROUP_MACHINE | SF_GROUP_OUTPUT,
+    .groups = COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,
     .run = run,

@@ -69,6 +69,6 @@ const cli_verb verb_runs = {
     .details = "Columns for --where: id, task, attention, seed, status, epochs, converged_epoch, train_accuracy,\n"
                "heldout_accuracy, best_epoch, best_accuracy, diverged_epoch, message, isa, settings, environment.\n"
                "example: semfocus runs --where \"attention LIKE 'topk%' AND converged_epoch < 10\"\n",
-    .groups = SF_GROUP_QUERY | SF_GROUP_STORE | SF_GROUP_MACHINE | SF_GROUP_OUTPUT,
+    .groups = SF_GROUP_QUERY | COMMON_GROUPS,
     .run = run,
 };

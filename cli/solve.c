@@ -74,7 +74,7 @@ const cli_verb verb_solve = {
     .summary = "check the labels of a TSV with a solver independent of the sampler",
     .details = "Exit code 0 only if every label agrees, 1 if some differ, 2 if a line is not of the task.\n"
                "example: semfocus data listops --count 100 | semfocus solve listops -\n",
-    .groups = SF_GROUP_MACHINE | SF_GROUP_OUTPUT,
+    .groups = COMMON_GROUPS,
     .fewest_words = 2,
     .most_words = 2,
     .run = run,

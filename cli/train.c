@@ -74,8 +74,7 @@ const cli_verb verb_train = {
                "more epochs goes on with the run. Ctrl-C checkpoints.\n"
                "examples: semfocus train even-pairs --attention topk:5 --stop-at 95\n"
                "          semfocus train even-pairs --attention full,topk:5 --seed 1,2,3 --epochs 20\n",
-    .groups = SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING | SF_GROUP_MACHINE | SF_GROUP_STORE |
-              SF_GROUP_OUTPUT,
+    .groups = SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING | SF_GROUP_SAVING | COMMON_GROUPS,
     .lists = SEED_AND_ATTENTION_LISTS,
     .fewest_words = 1,
     .most_words = 1,

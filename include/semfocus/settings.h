@@ -60,7 +60,8 @@ typedef enum sf_setting_group {
     SF_GROUP_STORE = 256,   /* the run store */
     SF_GROUP_QUERY = 512,   /* which runs */
     SF_GROUP_EXPORT = 1024, /* what of a run is exported */
-    SF_GROUP_STUDY = 2048   /* how a study is done */
+    SF_GROUP_STUDY = 2048,  /* how a study is done */
+    SF_GROUP_SAVING = 4096  /* how runs are saved */
 } sf_setting_group;
 
 typedef struct sf_setting {

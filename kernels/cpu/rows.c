@@ -144,7 +144,9 @@ typedef float eight_floats __attribute__((vector_size(32)));
 
 INLINE void factors_of_64(float *factors /* [64] */, sf_drop_mask mask, const sf_index *index, uint32_t first_draw) {
     uint32_t draws[8], words[4][8];
-    for (uint32_t i = 0; i < 8; i++) draws[i] = first_draw + i;
+    const eight consecutive = first_draw + (eight){0, 1, 2, 3, 4, 5, 6, 7};
+    memcpy(draws, &consecutive,
+           sizeof draws); /* one store: eight small ones could not be forwarded to the vector load */
     philox_eight(words, index, draws);
     const eight_floats scale = mask.scale - (eight_floats){0};
     for (size_t w = 0; w < 4; w++) {

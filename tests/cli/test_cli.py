@@ -213,7 +213,7 @@ class BadUsage(Cli):
 @unittest.skipIf(os.environ.get("SEMFOCUS_SANITIZED"), "a sanitizer needs more address space than the limit set here")
 class TooLarge(Cli):
     def too_large(self, *words):
-        self.refused(*words, codes=(1, 2), memory=2 * GIB, timeout=30)
+        self.refused(*words, codes=(1, 2), memory=2 * GIB, timeout=60)
 
     def test_models(self):
         self.too_large("train", "parity", *TINY, "--width", "4096", "--blocks", "1024", "--mlp-width", "16384",
@@ -235,7 +235,7 @@ class TooLarge(Cli):
         self.too_large("train", "parity", *TINY, "--seed", ",".join(map(str, range(10001))))
 
     def test_endless_input(self):
-        self.refused("solve", "parity", "/dev/zero", codes=(1, 2), memory=GIB // 2, timeout=30)
+        self.refused("solve", "parity", "/dev/zero", codes=(1, 2), memory=GIB // 2, timeout=60)
         self.refused("parity", "/dev/zero", codes=(1, 2), memory=GIB // 2, timeout=30, mentions=["/dev/zero"])
 
 

@@ -248,7 +248,7 @@ class Events(Train):
                  str(self.folder / "runs")]
         with open("/dev/full", "wb") as full, subprocess.Popen(words, stdout=full, stderr=subprocess.PIPE) as process:
             try:
-                process.communicate(timeout=5)
+                process.communicate(timeout=30)
             except subprocess.TimeoutExpired:
                 process.kill()
                 self.fail("it goes on training though its curve cannot be written: " + " ".join(words))

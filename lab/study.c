@@ -65,10 +65,11 @@ sf_status sf_study_add_task(sf_study *study, const char *task) {
     return SF_OK;
 }
 
-static axis *axis_named(sf_study *study, const char *name) {
-    for (size_t i = 0; i < study->axis_count; i++)
-        if (strcmp(study->axes[i].name, name) == 0) return &study->axes[i];
-    return NULL;
+/* The axis of a setting, or axis_count if it has none. */
+static size_t axis_of(const sf_study *study, const char *name) {
+    size_t i = 0;
+    while (i < study->axis_count && strcmp(study->axes[i].name, name) != 0) i++;
+    return i;
 }
 
 static sf_status fill_axis(axis *out, const char *name, const char *values) {
@@ -87,7 +88,8 @@ static sf_status fill_axis(axis *out, const char *name, const char *values) {
 sf_status sf_study_set(sf_study *study, const char *name, const char *values) {
     const sf_setting *setting;
     SF_TRY(sf_setting_find(&setting, name, ~0U));
-    axis *old = axis_named(study, setting->name);
+    const size_t at = axis_of(study, setting->name);
+    axis *old = at < study->axis_count ? &study->axes[at] : NULL;
     if (strchr(values, ',') == NULL && old == NULL) return sf_config_set(&study->base, name, values);
     if (old == NULL && study->axis_count == MOST_AXES)
         return sf_fail(SF_BAD_INPUT, "a study takes at most %d lists; leave some out", (int)MOST_AXES);
@@ -143,8 +145,9 @@ static void name_group(sf_group *group, const sf_planned_run *run, axis *const *
 /* The baseline of a task is full attention where it takes part, else the first mechanism; other settings being equal.
  */
 static bool is_baseline(const sf_study *study, const sf_planned_run *run) {
-    const axis *attention = axis_named((sf_study *)study, "attention");
-    if (attention == NULL) return false;
+    const size_t at = axis_of(study, "attention");
+    if (at == study->axis_count) return false;
+    const axis *attention = &study->axes[at];
     const char *chosen = attention->values[0];
     for (size_t i = 0; i < attention->count; i++)
         if (strcmp(attention->values[i], "full") == 0) chosen = "full";

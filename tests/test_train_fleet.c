@@ -5,12 +5,14 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/memory.h"
 #include "semfocus/semfocus.h"
+#include "train/data.h"
 
 typedef struct setting_value {
     const char *name, *value;
@@ -225,12 +227,39 @@ static void a_users_file_trains(void **state) {
     unlink(path);
 }
 
+/* Every order of four equally often over many epochs (24 cells, 23 degrees of freedom), other orders for other seeds.
+ */
+static void epochs_visit_in_uniform_order(void **state) {
+    (void)state;
+    enum { EPOCHS = 24000, CELLS = 256 };
+    size_t seen[CELLS] = {0}, distinct = 0, same = 0;
+    double chi_square = 0;
+    for (uint32_t epoch = 1; epoch <= EPOCHS; epoch++) {
+        uint32_t order[4], other[4], visited = 0;
+        sf_epoch_order(order, 4, 9, epoch);
+        sf_epoch_order(other, 4, 10, epoch);
+        for (size_t i = 0; i < 4; i++) visited |= 1U << order[i];
+        assert_int_equal(visited, 0xf);
+        seen[order[0] | order[1] << 2 | order[2] << 4 | order[3] << 6]++;
+        same += memcmp(order, other, sizeof order) == 0;
+    }
+    for (size_t i = 0; i < CELLS; i++) {
+        distinct += seen[i] > 0;
+        if (seen[i] > 0) chi_square += ((double)seen[i] - 1000) * ((double)seen[i] - 1000) / 1000;
+    }
+    printf("  chi-square %.1f over 24 orders\n", chi_square);
+    assert_int_equal(distinct, 24);
+    assert_true(chi_square < 60);           /* beyond it once in 30,000 */
+    assert_true(same > 800 && same < 1200); /* one in 24, by chance */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_and_company_do_not_change_a_bit), cmocka_unit_test(training_allocates_nothing),
         cmocka_unit_test(a_mechanism_that_keeps_all_is_full),      cmocka_unit_test(lengths_are_the_papers),
         cmocka_unit_test(every_optimizer_and_schedule_learns),     cmocka_unit_test(stop_at_stops),
         cmocka_unit_test(divergence_stays_with_its_run),           cmocka_unit_test(a_users_file_trains),
+        cmocka_unit_test(epochs_visit_in_uniform_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

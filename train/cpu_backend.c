@@ -118,17 +118,6 @@ static sf_status cpu_open(void **out, sf_member *members /* [S] */, size_t S, si
     return SF_OK;
 }
 
-/* Fisher-Yates under (seed, epoch). */
-static void shuffle(uint32_t *order, size_t count, uint32_t seed, uint32_t epoch) {
-    sf_draws draws = sf_draws_at((sf_index){.seed = seed, .stream = sf_stream(SF_SHUFFLE, 0, 0), .epoch = epoch});
-    for (size_t i = 0; i < count; i++) order[i] = (uint32_t)i;
-    for (size_t i = count; i > 1; i--) {
-        const uint32_t j = sf_draw_below(&draws, (uint32_t)i), last = order[i - 1];
-        order[i - 1] = order[j];
-        order[j] = last;
-    }
-}
-
 /* Writes sequence `i` as row n of the batch: tokens, PAD up to the plain positions, then the global tokens. */
 static void place(const desk *at, size_t n, const sf_member *member, const sf_dataset *data, size_t i) {
     const size_t T = member->model.shape.T, plain = T - member->model.shape.attention.globals;
@@ -150,7 +139,7 @@ static ending train_epoch(const desk *at, weights *w, sf_member *member, size_t 
     const sf_config *config = &member->config;
     const sf_dataset *data = member->data->training;
     const size_t count = sf_dataset_count(data), B = (size_t)config->batch, steps = (count + B - 1) / B;
-    shuffle(at->order, count, (uint32_t)config->seed, (uint32_t)epoch);
+    sf_epoch_order(at->order, count, (uint32_t)config->seed, (uint32_t)epoch);
     for (size_t step = 0; step < steps; step++) {
         if (told_to_stop(watch)) return STOPPED;
         const size_t first = step * B, now = count - first < B ? count - first : B;

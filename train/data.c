@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -124,6 +125,17 @@ void sf_run_data_close(sf_run_data *data) {
     sf_dataset_destroy(data->training);
     sf_dataset_destroy(data->heldout);
     *data = (sf_run_data){0};
+}
+
+/* Fisher-Yates under (seed, epoch). */
+void sf_epoch_order(uint32_t *order /* [count] */, size_t count, uint32_t seed, uint32_t epoch) {
+    sf_draws draws = sf_draws_at((sf_index){.seed = seed, .stream = sf_stream(SF_SHUFFLE, 0, 0), .epoch = epoch});
+    for (size_t i = 0; i < count; i++) order[i] = (uint32_t)i;
+    for (size_t i = count; i > 1; i--) {
+        const uint32_t j = sf_draw_below(&draws, (uint32_t)i), last = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = last;
+    }
 }
 
 static void absolute(char out[SF_PATH_SIZE], const char *path) {

@@ -18,6 +18,9 @@ sf_status sf_run_data_check(const char *task, const sf_config *config);
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config);
 void sf_run_data_close(sf_run_data *data);
 
+/* The order in which an epoch visits the training sequences, the same for every backend: a uniform permutation. */
+void sf_epoch_order(uint32_t *order /* [count] */, size_t count, uint32_t seed, uint32_t epoch);
+
 bool sf_run_data_is_tsv(const char *task);
 /* The task with the full paths of a user's files, to be found again from anywhere. */
 const char *sf_run_data_place(char out[SF_PATH_SIZE], const char *task);

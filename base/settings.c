@@ -75,7 +75,10 @@ static const sf_setting table[] = {
 
     {"count", SF_INTEGER, SF_GROUP_FILE, AT(count), "5000", 1, 1e7, NULL, "N", "sequences to write"},
     {"out", SF_TEXT, SF_GROUP_OUT, AT(out), "", 0, SF_PATH_SIZE, NULL, "FILE",
-     "file to write; standard output if not given"},
+     "file to write; if not given, report.html for a report and standard output for all else"},
+    {"figures", SF_TEXT, SF_GROUP_REPORT, AT(figures), "", 0, SF_PATH_SIZE, NULL, "DIR",
+     "folder for each figure as SVG and its data as CSV"},
+    {"plot", SF_FLAG, SF_GROUP_REPORT, AT(plot), "no", 0, 0, NULL, NULL, "also plot the curves in the terminal"},
 
     {"store", SF_TEXT, SF_GROUP_STORE, AT(store), "semfocus-runs", 0, SF_PATH_SIZE, NULL, "DIR",
      "folder of the run store"},
@@ -186,7 +189,7 @@ bool sf_setting_changes_numbers(const sf_setting *setting, const sf_config *conf
     if (setting->offset == AT(stop_at)) return false;
     if (setting->offset == AT(epochs)) return config->schedule == SF_COSINE; /* else more epochs go on with the run */
     if (setting->offset == AT(device) || setting->offset == AT(precision)) return true;
-    return (setting->group & (SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING)) != 0;
+    return (setting->group & SF_RUN_GROUPS) != 0;
 }
 
 void sf_config_init(sf_config *config) {

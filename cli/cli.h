@@ -18,6 +18,7 @@ typedef struct cli_request { /* a command line, read and checked */
         const char *name, *value;
     } options[64]; /* as written, in order; lists are here alone, single values also in the config */
     size_t option_count;
+    const char *command; /* the whole line, quoted for a shell */
 } cli_request;
 
 /* What every verb that works takes. */
@@ -36,8 +37,8 @@ typedef struct cli_verb {
     int (*run)(const cli_request *request);
 } cli_verb;
 
-extern const cli_verb verb_train, verb_compare, verb_runs, verb_export, verb_check, verb_data, verb_solve, verb_parity,
-    verb_list, verb_man, verb_completion;
+extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_runs, verb_export, verb_check, verb_data,
+    verb_solve, verb_parity, verb_list, verb_man, verb_completion;
 
 const cli_verb *verb_at(size_t i); /* NULL past the end */
 
@@ -52,11 +53,22 @@ int print_json(json_t *document);
 /* Every byte reached standard output, or a sentence and EXIT_FAILED. */
 int finish_output(void);
 
-/* The study that the words (tasks) and options of a request span. */
-sf_status study_of(sf_study **out, const cli_request *request, bool several_tasks);
+/* The options of a request, set in a study. */
+sf_status apply_options(sf_study *study, const cli_request *request);
+
+typedef enum cli_detail { EVERY_EPOCH, EVERY_RUN } cli_detail; /* what is printed of work under way */
 /* Runs what is missing of a planned study, showing progress. *done: whether results may be shown; returns the exit
  * code. */
-int run_study(const sf_study *study, sf_store *store, const sf_config *config, bool *done);
+int run_study(const sf_study *study, sf_store *store, const sf_config *config, cli_detail detail, bool *done);
+
+/* The whole of compare, for a study whose tasks and settings are set: plan, run, table, verdicts, report. */
+int conduct_study(sf_study *study, const cli_request *request);
+/* Table and verdicts, or JSON. */
+int print_results(const sf_study *study, bool json);
+/* Page, figures and plot of a judged study, as the settings ask for them. */
+int write_report(const sf_study *study, sf_store *store, const cli_request *request, const sf_config *config);
+/* Where the page goes. */
+const char *report_path(const sf_config *config);
 
 /* A stored run as 'runs --json' shows it. */
 json_t *run_as_json(const sf_stored_run *run);

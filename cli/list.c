@@ -90,15 +90,22 @@ static json_t *collect_backends(void) {
     return rows;
 }
 
-static void print_backend(const json_t *row) {
-    printf("%-8s %s\n", text(row, "name"), text(row, "summary"));
+static void print_summary(const json_t *row) {
+    printf("%-18s %s\n", text(row, "name"), text(row, "summary"));
+}
+
+static json_t *collect_figures(void) {
+    json_t *rows = json_array();
+    sf_figure_info info;
+    for (size_t i = 0; sf_figure_describe(&info, i); i++)
+        json_array_append_new(rows, json_pack("{s:s, s:s}", "name", info.name, "summary", info.title));
+    return rows;
 }
 
 static const listing listings[] = {
-    {"tasks", collect_tasks, print_task},
-    {"attention", collect_attention, print_attention},
-    {"settings", collect_settings, print_setting},
-    {"backends", collect_backends, print_backend},
+    {"tasks", collect_tasks, print_task},          {"attention", collect_attention, print_attention},
+    {"settings", collect_settings, print_setting}, {"backends", collect_backends, print_summary},
+    {"figures", collect_figures, print_summary},
 };
 enum { LISTINGS = sizeof listings / sizeof *listings };
 
@@ -119,7 +126,8 @@ static int run(const cli_request *request) {
         for (size_t i = 0; i < LISTINGS; i++)
             if (strcmp(listings[i].name, request->words[0]) == 0)
                 return print_one(&listings[i], request->config.json != 0);
-        return fail_usage("there is no list '%.40s'; choose tasks, attention, settings or backends", request->words[0]);
+        return fail_usage("there is no list '%.40s'; choose tasks, attention, settings, backends or figures",
+                          request->words[0]);
     }
     if (request->config.json) {
         json_t *all = json_object();
@@ -135,8 +143,8 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_list = {
     .name = "list",
-    .usage = "[tasks|attention|settings|backends]",
-    .summary = "tasks, attention mechanisms, settings and backends",
+    .usage = "[tasks|attention|settings|backends|figures]",
+    .summary = "tasks, attention mechanisms, settings, backends and figures",
     .groups = COMMON_GROUPS,
     .most_words = 1,
     .run = run,

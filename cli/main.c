@@ -10,9 +10,9 @@
 
 #include "cli/cli.h"
 
-static const cli_verb *const verbs[] = {&verb_train, &verb_compare, &verb_runs,      &verb_export,
-                                        &verb_check, &verb_data,    &verb_solve,     &verb_parity,
-                                        &verb_list,  &verb_man,     &verb_completion};
+static const cli_verb *const verbs[] = {&verb_train,  &verb_compare, &verb_study,     &verb_report, &verb_runs,
+                                        &verb_export, &verb_check,   &verb_data,      &verb_solve,  &verb_parity,
+                                        &verb_list,   &verb_man,     &verb_completion};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 /* One line on standard error, whatever bytes the user typed. */
@@ -81,8 +81,7 @@ static void print_overview(FILE *stream) {
 }
 
 static bool is_list_setting(const cli_verb *verb, const sf_setting *setting) {
-    if (verb->lists == ALL_LISTS)
-        return (setting->group & (SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING)) != 0;
+    if (verb->lists == ALL_LISTS) return (setting->group & SF_RUN_GROUPS) != 0 && strcmp(setting->name, "stop-at") != 0;
     return verb->lists == SEED_AND_ATTENTION_LISTS &&
            (strcmp(setting->name, "seed") == 0 || strcmp(setting->name, "attention") == 0);
 }
@@ -107,11 +106,11 @@ static int print_verb_help(const cli_verb *verb) {
     static const struct {
         sf_setting_group group;
         const char *title;
-    } sections[] = {{SF_GROUP_STUDY, "study"},     {SF_GROUP_QUERY, "which runs"}, {SF_GROUP_EXPORT, "what"},
-                    {SF_GROUP_FILE, "how many"},   {SF_GROUP_OUT, "where to"},     {SF_GROUP_SAMPLE, "sequences"},
-                    {SF_GROUP_DATA, "data"},       {SF_GROUP_MODEL, "model"},      {SF_GROUP_TRAINING, "training"},
-                    {SF_GROUP_MACHINE, "machine"}, {SF_GROUP_SAVING, "saving"},    {SF_GROUP_STORE, "store"},
-                    {SF_GROUP_OUTPUT, "output"}};
+    } sections[] = {{SF_GROUP_STUDY, "study"},       {SF_GROUP_REPORT, "report"},   {SF_GROUP_QUERY, "which runs"},
+                    {SF_GROUP_EXPORT, "what"},       {SF_GROUP_FILE, "how many"},   {SF_GROUP_OUT, "where to"},
+                    {SF_GROUP_SAMPLE, "sequences"},  {SF_GROUP_DATA, "data"},       {SF_GROUP_MODEL, "model"},
+                    {SF_GROUP_TRAINING, "training"}, {SF_GROUP_MACHINE, "machine"}, {SF_GROUP_SAVING, "saving"},
+                    {SF_GROUP_STORE, "store"},       {SF_GROUP_OUTPUT, "output"}};
     printf("usage: semfocus %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
     if (verb->details != NULL) printf("\n%s", verb->details);
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
@@ -168,6 +167,24 @@ static int read_request(cli_request *request, const cli_verb *verb, int count, c
     return EXIT_DONE;
 }
 
+/* The command line as a shell would take it again; NULL without memory. */
+static char *quote_command(int count, char **words) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (out == NULL) return NULL;
+    fputs("semfocus", out);
+    for (int i = 1; i < count; i++) {
+        const size_t plain =
+            strspn(words[i], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,+=@%");
+        const bool quoted = words[i][plain] != '\0' || *words[i] == '\0';
+        fputs(quoted ? " '" : " ", out);
+        for (const char *at = words[i]; *at != '\0'; at++) fputs(*at == '\'' ? "'\\''" : (char[]){*at, '\0'}, out);
+        if (quoted) fputc('\'', out);
+    }
+    return fclose(out) == 0 ? text : NULL;
+}
+
 static const cli_verb *find_verb(const char *name) {
     for (size_t i = 0; i < VERBS; i++)
         if (strcmp(verbs[i]->name, name) == 0) return verbs[i];
@@ -206,7 +223,10 @@ int main(int count, char **words) {
     if (verb == NULL) return fail_usage("unknown verb '%.40s'; 'semfocus --help' names them all", words[1]);
     for (int i = 2; i < count; i++)
         if (is_help(words[i])) return print_verb_help(verb);
-    cli_request request = {0};
-    const int read = read_request(&request, verb, count - 2, words + 2);
-    return read == EXIT_DONE ? verb->run(&request) : read;
+    char *command = quote_command(count, words);
+    cli_request request = {.command = command != NULL ? command : "semfocus"};
+    int code = read_request(&request, verb, count - 2, words + 2);
+    if (code == EXIT_DONE) code = verb->run(&request);
+    free(command);
+    return code;
 }

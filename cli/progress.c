@@ -8,7 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR = 24, NAME_SIZE = SF_SPELLING_SIZE + 24 };
+enum { BAR = 24, NAME_SIZE = SF_VARIANT_SIZE + SF_TEXT_SIZE + 32 };
+static const double redraw_seconds = 0.1, plain_seconds = 60; /* between two progress lines */
 
 static double now_seconds(void) {
     struct timespec now;
@@ -20,8 +21,11 @@ static const char *plural(size_t count) {
     return count == 1 ? "" : "s";
 }
 
-static void name_of(char out[NAME_SIZE], const run_plan *runs, size_t i) {
-    snprintf(out, NAME_SIZE, "%s %lld", runs->runs[i].attention, (long long)runs->runs[i].config.seed);
+/* Task where there are several, mechanism or variant, seed. */
+static void name_of(char out[NAME_SIZE], const progress *shown, size_t run) {
+    const sf_group *group = sf_study_group(shown->study, shown->each[run].group);
+    snprintf(out, NAME_SIZE, "%.*s%s%s %lld", SF_TEXT_SIZE, shown->several_tasks ? group->task : "",
+             shown->several_tasks ? " " : "", group->name, (long long)shown->runs[run].config.seed);
 }
 
 /* A terminal that knows how to clear a line. */
@@ -35,35 +39,54 @@ static int terminal_width(void) {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
 }
 
-void progress_open(progress *shown, const run_plan *runs, sf_store *store, atomic_int *stop, bool silent,
-                   bool fail_fast) {
-    *shown = (progress){.runs = runs,
+bool progress_open(progress *shown, const sf_study *study, sf_store *store, atomic_int *stop, const sf_config *config,
+                   cli_detail detail) {
+    const bool silent = config->quiet != 0 || config->json != 0;
+    *shown = (progress){.study = study,
                         .store = store,
                         .stop = stop,
+                        .detail = detail,
                         .silent = silent,
-                        .fail_fast = fail_fast,
+                        .fail_fast = config->fail_fast != 0,
                         .terminal = !silent && can_redraw(),
                         .began = now_seconds(),
+                        .drawn = now_seconds(),
                         .left_width = BAR};
-    for (size_t i = 0; i < runs->count; i++) {
-        char name[NAME_SIZE];
-        name_of(name, runs, i);
-        if ((int)strlen(name) > shown->left_width) shown->left_width = (int)strlen(name);
-        shown->epochs_left += (size_t)runs->runs[i].config.epochs;
+    shown->runs = sf_study_runs(study, &shown->count);
+    shown->each = calloc(shown->count, sizeof *shown->each);
+    if (shown->each == NULL) {
+        fail_usage("no memory left to show %zu runs", shown->count);
+        return false;
     }
+    for (size_t g = 0; g < sf_study_group_count(study); g++) {
+        const sf_group *group = sf_study_group(study, g);
+        shown->several_tasks |= strcmp(group->task, sf_study_group(study, 0)->task) != 0;
+        for (size_t m = 0; m < group->runs; m++) shown->each[sf_study_member(study, g, m)].group = g;
+    }
+    for (size_t i = 0; i < shown->count; i++) {
+        char name[NAME_SIZE];
+        name_of(name, shown, i);
+        if ((int)strlen(name) > shown->left_width) shown->left_width = (int)strlen(name);
+        shown->each[i].epochs_left = (size_t)shown->runs[i].config.epochs;
+        shown->epochs_left += shown->each[i].epochs_left;
+    }
+    return true;
 }
 
 /* Only once there is something to show: a command that fails at once prints its sentence alone. */
 static void print_heading(progress *shown) {
     if (shown->silent || shown->headed) return;
     shown->headed = true;
-    const run_plan *runs = shown->runs;
-    const sf_config *config = &runs->runs[0].config;
-    printf("%s: %zu run%s, %lld block%s of width %lld, up to %lld epochs\n\n", runs->runs[0].task, runs->count,
-           plural(runs->count), (long long)config->blocks, plural((size_t)config->blocks), (long long)config->width,
+    const sf_config *config = &shown->runs[0].config;
+    if (shown->detail == EVERY_RUN) {
+        printf("%zu run%s\n\n", shown->count, plural(shown->count));
+        return;
+    }
+    printf("%s: %zu run%s, %lld block%s of width %lld, up to %lld epochs\n\n", shown->runs[0].task, shown->count,
+           plural(shown->count), (long long)config->blocks, plural((size_t)config->blocks), (long long)config->width,
            (long long)config->epochs);
-    printf("%-*s %6s  %10s %9s  %13s %12s\n", shown->left_width, runs->count > 1 ? "run" : "training accuracy", "epoch",
-           "train loss", "train acc", "held-out loss", "held-out acc");
+    printf("%-*s %6s  %10s %9s  %13s %12s\n", shown->left_width, shown->count > 1 ? "run" : "training accuracy",
+           "epoch", "train loss", "train acc", "held-out loss", "held-out acc");
 }
 
 static void clear_line(const progress *shown) {
@@ -72,8 +95,8 @@ static void clear_line(const progress *shown) {
 
 static void print_row(const progress *shown, size_t run, const sf_epoch *row) {
     char left[NAME_SIZE];
-    if (shown->runs->count > 1) {
-        name_of(left, shown->runs, run);
+    if (shown->count > 1) {
+        name_of(left, shown, run);
     } else { /* a bar from 0 to 100 % */
         const int filled = (int)(row->train_accuracy / 100.0 * BAR + 0.5);
         snprintf(left, sizeof left, "%.*s%.*s", filled, "########################", BAR - filled,
@@ -85,22 +108,26 @@ static void print_row(const progress *shown, size_t run, const sf_epoch *row) {
            row->heldout_accuracy);
 }
 
-/* done/total runs, epoch, accuracy, rate, time left: redrawn at most ten times a second. */
+/* done/total runs, epoch, accuracy, rate, time left: in place on a terminal, now and then a plain line elsewhere. */
 static void draw_line(progress *shown, size_t step, size_t steps) {
     const double now = now_seconds();
-    if (!shown->terminal || now - shown->drawn < 0.1) return;
+    if (shown->silent || now - shown->drawn < (shown->terminal ? redraw_seconds : plain_seconds)) return;
+    if (!shown->terminal && shown->detail == EVERY_EPOCH) return; /* its rows tell as much */
     shown->drawn = now;
     const double within = steps > 0 ? (double)step / (double)steps : 0;
     const double rate = ((double)shown->epochs_done + within) / (now - shown->began);
     const double left = rate > 0 ? ((double)shown->epochs_left - within) / rate : 0;
-    char line[256];
-    snprintf(line, sizeof line,
-             "%zu/%zu runs  epoch %zu of %lld  step %zu/%zu  loss %.4f  train %.2f%%  held-out %.2f%%  %.2f epochs/s  "
-             "at most %d:%02d left",
-             shown->finished, shown->runs->count, shown->last.epoch + 1,
-             (long long)shown->runs->runs[shown->last_run].config.epochs, step, steps, shown->last.train_loss,
-             shown->last.train_accuracy, shown->last.heldout_accuracy, rate, (int)(left / 60), (int)left % 60);
-    fprintf(stderr, "\r\033[K%.*s", terminal_width() - 1, line);
+    char line[512], name[NAME_SIZE];
+    name_of(name, shown, shown->last_run);
+    snprintf(
+        line, sizeof line,
+        "%zu/%zu runs  %.2f epochs/s  at most %d:%02d left  %s epoch %zu  train %.2f%%  held-out %.2f%%  loss %.4f",
+        shown->finished, shown->count, rate, (int)(left / 60), (int)left % 60, name, shown->last.epoch,
+        shown->last.train_accuracy, shown->last.heldout_accuracy, shown->last.train_loss);
+    if (shown->terminal)
+        fprintf(stderr, "\r\033[K%.*s", terminal_width() - 1, line);
+    else
+        fprintf(stderr, "%s\n", line);
 }
 
 typedef struct replay {
@@ -117,22 +144,60 @@ static void print_stored_row(void *context, const sf_epoch *row) {
 static void print_stored(progress *shown, size_t run, size_t epochs) {
     sf_stored_run stored;
     replay r = {shown, run, epochs};
-    if (sf_store_find(&stored, shown->store, shown->runs->runs[run].id) != SF_OK) return;
+    if (sf_store_find(&stored, shown->store, shown->runs[run].id) != SF_OK) return;
     (void)sf_store_each_epoch(shown->store, &stored, print_stored_row, &r);
+}
+
+/* One line a run, for studies. */
+static void print_finished(progress *shown, size_t run) {
+    sf_stored_run stored;
+    char name[NAME_SIZE];
+    if (sf_store_find(&stored, shown->store, shown->runs[run].id) != SF_OK) return;
+    name_of(name, shown, run);
+    printf("%*zu/%zu  %-*s ", 5, shown->finished, shown->count, shown->left_width, name);
+    if (strcmp(stored.status, "diverged") == 0)
+        printf("diverged in epoch %zu\n", stored.diverged_epoch);
+    else if (stored.converged_epoch > 0)
+        printf("95 %% in epoch %-5zu held-out %6.2f %% after %zu\n", stored.converged_epoch, stored.heldout_accuracy,
+               stored.epochs);
+    else
+        printf("95 %% never          held-out %6.2f %% after %zu\n", stored.heldout_accuracy, stored.epochs);
+}
+
+/* `count` epochs of a run need not be waited for any more. */
+static void take_off(progress *shown, size_t run, size_t count) {
+    size_t *left = &shown->each[run].epochs_left;
+    if (count > *left) count = *left;
+    *left -= count;
+    shown->epochs_left -= count;
+}
+
+static void start_run(progress *shown, size_t run, const sf_epoch *row) {
+    shown->started = shown->each[run].started = true;
+    shown->last = *row;
+    shown->last_run = run;
+    take_off(shown, run, row->epoch);
+    if (!shown->silent && shown->detail == EVERY_EPOCH && row->epoch > 0) print_stored(shown, run, row->epoch);
+}
+
+static void finish_run(progress *shown, size_t run) {
+    const bool started = shown->each[run].started;
+    shown->finished++;
+    shown->kept += !started;
+    take_off(shown, run, SIZE_MAX);
+    if (shown->silent) return;
+    if (shown->detail == EVERY_RUN && started) print_finished(shown, run);
+    if (shown->detail == EVERY_EPOCH && !shown->started && shown->count == 1)
+        print_stored(shown, run, (size_t)shown->runs[run].config.epochs);
 }
 
 void progress_event(void *context, const sf_event *event) {
     progress *shown = context;
     if (event->kind != SF_EVENT_STEP && !shown->silent) clear_line(shown);
-    const size_t target = (size_t)shown->runs->runs[event->run].config.epochs;
     if (event->kind == SF_EVENT_STARTED || event->kind == SF_EVENT_FINISHED) print_heading(shown);
     switch (event->kind) {
     case SF_EVENT_STARTED:
-        shown->started = true;
-        shown->last = event->row;
-        shown->last_run = event->run;
-        shown->epochs_left -= event->row.epoch < target ? event->row.epoch : target;
-        if (!shown->silent && event->row.epoch > 0) print_stored(shown, event->run, event->row.epoch);
+        start_run(shown, event->run, &event->row);
         break;
     case SF_EVENT_STEP:
         draw_line(shown, event->step, event->steps);
@@ -141,12 +206,11 @@ void progress_event(void *context, const sf_event *event) {
         shown->last = event->row;
         shown->last_run = event->run;
         shown->epochs_done++;
-        shown->epochs_left--;
-        if (!shown->silent) print_row(shown, event->run, &event->row);
+        take_off(shown, event->run, 1);
+        if (!shown->silent && shown->detail == EVERY_EPOCH) print_row(shown, event->run, &event->row);
         break;
     case SF_EVENT_FINISHED:
-        shown->finished++;
-        if (!shown->silent && !shown->started && shown->runs->count == 1) print_stored(shown, event->run, target);
+        finish_run(shown, event->run);
         break;
     case SF_EVENT_STOPPED:
         break;
@@ -166,6 +230,9 @@ void progress_event(void *context, const sf_event *event) {
 
 void progress_close(progress *shown) {
     clear_line(shown);
+    free(shown->each);
+    if (shown->detail == EVERY_RUN && shown->kept > 0 && !shown->silent)
+        printf("%zu of %zu runs were done before\n", shown->kept, shown->count);
     if (shown->headed) putchar('\n');
 }
 

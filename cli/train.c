@@ -12,21 +12,14 @@ static void append_row(void *curve, const sf_epoch *row) {
                                            "va-ac", row->heldout_accuracy));
 }
 
-static bool is_repeated(const sf_planned_run *runs, size_t i) {
-    for (size_t other = 0; other < i; other++)
-        if (strcmp(runs[other].id, runs[i].id) == 0) return true;
-    return false;
-}
-
 /* What the store now says of the runs: JSON, or a sentence each. */
-static int print_results(sf_store *store, const sf_study *study, bool json) {
+static int print_runs(sf_store *store, const sf_study *study, bool json) {
     json_t *rows = json_array();
     sf_status status = SF_OK;
     size_t count;
     const sf_planned_run *runs = sf_study_runs(study, &count);
     for (size_t i = 0; i < count && status == SF_OK; i++) {
         sf_stored_run run;
-        if (is_repeated(runs, i)) continue;
         status = sf_store_find(&run, store, runs[i].id);
         if (status == SF_OK && json) {
             json_t *row = run_as_json(&run), *curve = json_array();
@@ -43,19 +36,29 @@ static int print_results(sf_store *store, const sf_study *study, bool json) {
     return code == EXIT_DONE ? finish_output() : code;
 }
 
+static sf_status set_default_seed(sf_study *study) {
+    const sf_setting *seed;
+    const sf_status status = sf_setting_find(&seed, "seed", SF_RUN_GROUPS);
+    return status == SF_OK ? sf_study_set(study, "seed", seed->initial) : status;
+}
+
 static int run(const cli_request *request) {
     const sf_config *config = &request->config;
     sf_study *study = NULL;
     sf_store *store = NULL;
-    sf_status status = study_of(&study, request, false);
+    sf_status status = sf_study_create(&study);
+    if (status == SF_OK) status = sf_study_set(study, "attention", config->attention); /* one of each, unless told */
+    if (status == SF_OK) status = set_default_seed(study);
+    if (status == SF_OK) status = sf_study_add_tasks(study, request->words[0]);
+    if (status == SF_OK) status = apply_options(study, request);
     if (status == SF_OK) status = sf_study_plan(study); /* everything is checked before anything is written */
     if (status == SF_OK) status = sf_store_open(&store, config->store, SF_STORE_WRITE);
     int code = status == SF_OK ? EXIT_DONE : fail(status);
     if (code == EXIT_DONE) {
         bool done;
-        code = run_study(study, store, config, &done);
+        code = run_study(study, store, config, EVERY_EPOCH, &done);
         if (done) {
-            const int printed = print_results(store, study, config->json != 0);
+            const int printed = print_runs(store, study, config->json != 0);
             if (code == EXIT_DONE) code = printed;
         }
     }
@@ -74,7 +77,7 @@ const cli_verb verb_train = {
                "more epochs goes on with the run. Ctrl-C checkpoints.\n"
                "examples: semfocus train even-pairs --attention topk:5 --stop-at 95\n"
                "          semfocus train even-pairs --attention full,topk:5 --seed 1,2,3 --epochs 20\n",
-    .groups = SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING | SF_GROUP_SAVING | COMMON_GROUPS,
+    .groups = SF_RUN_GROUPS | SF_GROUP_SAVING | COMMON_GROUPS,
     .lists = SEED_AND_ATTENTION_LISTS,
     .fewest_words = 1,
     .most_words = 1,

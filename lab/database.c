@@ -4,6 +4,30 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/memory.h"
+
+enum { KEPT = 32 };
+
+struct sf_kept_statement {
+    const char *sql;
+    sqlite3_stmt *statement;
+    bool lent;
+};
+
+sf_status sf_database_open(sf_database *db, const char *file, int flags) {
+    if (db->kept == NULL) SF_TRY(SF_NEW(&db->kept, KEPT));
+    const int code = sqlite3_open_v2(file, &db->handle, flags | SQLITE_OPEN_NOMUTEX, NULL);
+    return code == SQLITE_OK ? SF_OK : sf_database_error(db);
+}
+
+void sf_database_close(sf_database *db) {
+    for (size_t i = 0; db->kept != NULL && i < KEPT; i++) sqlite3_finalize(db->kept[i].statement);
+    sf_release(db->kept);
+    sqlite3_close(db->handle);
+    db->kept = NULL;
+    db->handle = NULL;
+}
+
 sf_status sf_database_error(const sf_database *db) {
     const int code = db->handle != NULL ? sqlite3_errcode(db->handle) : SQLITE_NOMEM;
     switch (code & 0xff) {
@@ -54,14 +78,41 @@ static int bind_one(sqlite3_stmt *statement, int at, char kind, va_list *values)
     }
 }
 
+/* The statement of this SQL, from the kept ones or new; a second use while the first is under way gets its own. */
+static int compile(sqlite3_stmt **out, const sf_database *db, const char *sql) {
+    struct sf_kept_statement *place = NULL;
+    for (size_t i = 0; i < KEPT && place == NULL; i++)
+        if (db->kept[i].sql == sql || db->kept[i].sql == NULL) place = &db->kept[i];
+    if (place == NULL || place->lent) return sqlite3_prepare_v2(db->handle, sql, -1, out, NULL);
+    if (place->sql == NULL) {
+        const int code = sqlite3_prepare_v3(db->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &place->statement, NULL);
+        if (code != SQLITE_OK) return code;
+        place->sql = sql;
+    }
+    place->lent = true;
+    *out = place->statement;
+    return SQLITE_OK;
+}
+
+void sf_database_release(const sf_database *db, sqlite3_stmt *statement) {
+    for (size_t i = 0; i < KEPT && statement != NULL; i++) {
+        if (db->kept[i].statement != statement) continue;
+        sqlite3_reset(statement);
+        sqlite3_clear_bindings(statement);
+        db->kept[i].lent = false;
+        return;
+    }
+    sqlite3_finalize(statement);
+}
+
 static sf_status prepare(sqlite3_stmt **out, const sf_database *db, const char *sql, const char *kinds,
                          va_list *values) {
     *out = NULL;
-    if (sqlite3_prepare_v2(db->handle, sql, -1, out, NULL) != SQLITE_OK) return sf_database_error(db);
+    if (compile(out, db, sql) != SQLITE_OK) return sf_database_error(db);
     for (int i = 0; kinds[i] != '\0'; i++)
         if (bind_one(*out, i + 1, kinds[i], values) != SQLITE_OK) {
             const sf_status status = sf_database_error(db);
-            sqlite3_finalize(*out);
+            sf_database_release(db, *out);
             *out = NULL;
             return status;
         }
@@ -89,7 +140,7 @@ sf_status sf_database_run(const sf_database *db, const char *sql, const char *ki
     sf_status status = prepare(&statement, db, sql, kinds, &values);
     va_end(values);
     for (bool row = true; row && status == SF_OK;) status = sf_database_step(db, statement, &row);
-    sqlite3_finalize(statement);
+    sf_database_release(db, statement);
     return status;
 }
 

@@ -60,7 +60,7 @@ sf_status sf_run_state_load(sf_run_state *state, sf_store *store, bool *gone) {
 }
 
 void sf_run_state_note(sf_run_state *state) {
-    const sf_epoch *last = &sf_fleet_member(state->fleet, 0)->report.last;
+    const sf_epoch *last = &sf_fleet_member(state->fleet, 0)->result.last;
     if (last->heldout_accuracy <= state->best_accuracy) return;
     state->best_accuracy = last->heldout_accuracy;
     state->best_epoch = last->epoch;
@@ -72,7 +72,7 @@ sf_status sf_run_state_save(sf_run_state *state, const sf_store *store) {
     const char *id = state->run.id;
     char path[SF_CHECKPOINT_PATH_SIZE];
     sf_saved saved = state->saved;
-    saved.epoch = member->report.last.epoch;
+    saved.epoch = member->result.last.epoch;
     for (size_t i = 0; i < state->block_count; i++) sf_fleet_read(state->fleet, 0, i, state->blocks[i]);
     saved.weights_hash = sf_model_hash(&member->model, state->blocks[0]);
     sf_checkpoint_label label = {.run = id, .isa = sf_cpu_isa_name(), .epoch = saved.epoch};

@@ -166,7 +166,9 @@ static sf_status begin(hall *h, job *j, sf_run_state *state) {
     if (environment == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to begin run %s", j->plan->id);
     const sf_status status = sf_store_begin(h->store, &j->run, sf_cpu_isa_name(), environment);
     free(environment);
-    if (status == SF_OK) sf_store_sweep(h->store, j->plan->id, state->saved.epoch, state->saved.best_epoch);
+    const bool begun_before = *j->run.isa != '\0'; /* else there is nothing to find among everybody's files */
+    if (status == SF_OK && begun_before)
+        sf_store_sweep(h->store, j->plan->id, state->saved.epoch, state->saved.best_epoch);
     return status;
 }
 
@@ -191,21 +193,21 @@ static sf_status checkpoint(hall *h, const job *j, sf_run_state *state) {
 
 /* Trains to the end, or until told to stop (SF_INTERRUPTED). */
 static sf_status train(hall *h, job *j, size_t index, sf_run_state *state) {
-    const sf_report *report = &sf_fleet_member(state->fleet, 0)->report;
+    const sf_result *result = &sf_fleet_member(state->fleet, 0)->result;
     double checkpointed = sf_clock_seconds();
     sf_status status = SF_OK;
     while (status == SF_OK && !sf_fleet_finished(state->fleet)) {
         const double start = sf_clock_seconds();
-        const size_t before = report->last.epoch;
+        const size_t before = result->last.epoch;
         status = sf_fleet_advance(state->fleet);
-        if (report->last.epoch == before) continue;
+        if (result->last.epoch == before) continue;
         sf_run_state_note(state);
         const double end = sf_clock_seconds();
         sf_status stored;
-        LOCKED(h, stored, sf_store_append(h->store, &j->run, &report->last, end - start));
+        LOCKED(h, stored, sf_store_append(h->store, &j->run, &result->last, end - start));
         if (stored != SF_OK) return stored;
         pthread_mutex_lock(&h->lock);
-        emit(h, (sf_event){.kind = SF_EVENT_EPOCH, .run = index, .row = report->last});
+        emit(h, (sf_event){.kind = SF_EVENT_EPOCH, .run = index, .row = result->last});
         pthread_mutex_unlock(&h->lock);
         if (end - checkpointed < (double)j->plan->config.checkpoint_seconds || sf_fleet_finished(state->fleet))
             continue;
@@ -213,7 +215,7 @@ static sf_status train(hall *h, job *j, size_t index, sf_run_state *state) {
         checkpointed = sf_clock_seconds();
     }
     if (status != SF_OK && status != SF_INTERRUPTED) return status;
-    if (report->last.epoch > state->saved.epoch) SF_TRY(checkpoint(h, j, state));
+    if (result->last.epoch > state->saved.epoch) SF_TRY(checkpoint(h, j, state));
     return status;
 }
 
@@ -227,19 +229,19 @@ static sf_status execute(bool *begun, hall *h, size_t index) {
     if (status == SF_OK) LOCKED(h, status, begin(h, j, &state));
     *begun = status == SF_OK;
     if (*begun) {
-        const sf_report *report = &sf_fleet_member(state.fleet, 0)->report;
+        const sf_result *result = &sf_fleet_member(state.fleet, 0)->result;
         sf_fleet_watch(state.fleet, &watch);
         pthread_mutex_lock(&h->lock);
-        emit(h, (sf_event){.kind = SF_EVENT_STARTED, .run = index, .row = report->last});
+        emit(h, (sf_event){.kind = SF_EVENT_STARTED, .run = index, .row = result->last});
         pthread_mutex_unlock(&h->lock);
         status = train(h, j, index, &state);
         const char *ending = status == SF_INTERRUPTED            ? "pending"
-                             : report->status == SF_RUN_DIVERGED ? "diverged"
+                             : result->status == SF_RUN_DIVERGED ? "diverged"
                                                                  : "done";
         sf_status stored = SF_OK;
         if (status == SF_OK || status == SF_INTERRUPTED)
             LOCKED(h, stored,
-                   sf_store_finish(h->store, &j->run, ending, NULL, report->diverged_epoch, report->diverged_step));
+                   sf_store_finish(h->store, &j->run, ending, NULL, result->diverged_epoch, result->diverged_step));
         if (stored != SF_OK) status = stored;
     }
     sf_run_state_close(&state);
@@ -275,10 +277,22 @@ static void work(hall *h) {
     }
 }
 
-static bool is_repeated(const hall *h, size_t i) {
-    for (size_t other = 0; other < i; other++)
-        if (strcmp(h->jobs[other].plan->id, h->jobs[i].plan->id) == 0) return true;
-    return false;
+static int by_number(const void *a, const void *b) {
+    const job *left = *(job *const *)a, *right = *(job *const *)b;
+    if (left->run.number != right->run.number) return left->run.number < right->run.number ? -1 : 1;
+    return (left > right) - (left < right);
+}
+
+/* Of a run that is listed more than once, only the first is work. */
+static sf_status drop_repeated(hall *h) {
+    job **sorted;
+    SF_TRY(SF_NEW(&sorted, h->count));
+    for (size_t i = 0; i < h->count; i++) sorted[i] = &h->jobs[i];
+    qsort(sorted, h->count, sizeof *sorted, by_number);
+    for (size_t i = 1; i < h->count; i++)
+        if (sorted[i]->run.number == sorted[i - 1]->run.number) sorted[i]->state = OVER;
+    sf_release(sorted);
+    return SF_OK;
 }
 
 static sf_status enter_all(hall *h) {
@@ -286,9 +300,8 @@ static sf_status enter_all(hall *h) {
         job *j = &h->jobs[i];
         j->plan = &h->session->runs[i];
         SF_TRY(sf_store_enter(&j->run, h->store, j->plan->id, j->plan->task, j->plan->attention, &j->plan->config));
-        if (is_repeated(h, i)) j->state = OVER;
     }
-    return SF_OK;
+    return drop_repeated(h);
 }
 
 sf_status sf_session_run(sf_store *store, const sf_session *session) {

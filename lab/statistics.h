@@ -11,6 +11,9 @@
  * that would mix a finite and an infinite value is infinite. NaN for no values. */
 double sf_quantile(double *values, size_t count, double q);
 
+/* The quartiles of count > 0 finite values, as sf_quantile() gives them; in linear time, values change places. */
+void sf_quartiles(double *values, size_t count, double *low, double *median, double *high);
+
 typedef struct sf_arrival { /* when a run first reached a threshold */
     double epochs;          /* the epoch, or how many it trained without getting there */
     bool reached;
@@ -29,17 +32,19 @@ typedef struct sf_interval {
     double low, high;
 } sf_interval;
 
-/* 95 % percentile-bootstrap interval of the median over `count` values, from `resamples` resamples under the seed. NaN
- * without values. `scratch` has room for count + resamples doubles. */
-sf_interval sf_bootstrap_median(const double *values, size_t count, size_t resamples, uint32_t seed, double *scratch);
+enum { SF_RESAMPLES = 4000 };
+/* 95 % percentile-bootstrap interval of the median over `count` values, which are sorted in place, under the seed. NaN
+ * without values. `scratch` has room for count counters. */
+sf_interval sf_bootstrap_median(double *values, size_t count, uint32_t seed, uint32_t *scratch);
 
 /* Two-sided exact sign test: probability of a split at least as uneven as wins : losses under a fair coin. */
 double sf_sign_test(size_t wins, size_t losses);
 
-enum { SF_WILCOXON_MOST = 64 };
-/* Two-sided exact Wilcoxon signed-rank test of paired differences: zeros are dropped, ties get their mean rank, and the
- * distribution is that of all 2^n sign patterns. count is at most SF_WILCOXON_MOST. 1 without differences. */
-double sf_wilcoxon_test(const double *differences, size_t count);
+enum { SF_WILCOXON_EXACT = 200 };
+/* Two-sided Wilcoxon signed-rank test of paired differences, which are sorted by size in place: zeros are dropped, ties
+ * get their mean rank. Up to SF_WILCOXON_EXACT differences the distribution is that of all 2^n sign patterns, beyond it
+ * the normal one with corrections for ties and continuity. 1 without differences. */
+double sf_wilcoxon_test(double *differences, size_t count);
 
 /* The smallest p-value that a sign or Wilcoxon test of n pairs can give: what few seeds cannot show. */
 double sf_smallest_p(size_t pairs);

@@ -69,13 +69,21 @@ static sf_status execute(const sf_store *store, const char *sql) {
     return sqlite3_exec(store->db.handle, sql, NULL, NULL, NULL) == SQLITE_OK ? SF_OK : sf_database_error(&store->db);
 }
 
+sf_status sf_store_freeze(const sf_store *store) {
+    return execute(store, "BEGIN");
+}
+
+void sf_store_unfreeze(const sf_store *store) {
+    (void)execute(store, "ROLLBACK"); /* nothing was written */
+}
+
 static sf_status read_integer(int64_t *out, const sf_store *store, const char *sql) {
     sqlite3_stmt *statement;
     bool row = false;
     SF_TRY(sf_database_prepare(&statement, &store->db, sql, ""));
     const sf_status status = sf_database_step(&store->db, statement, &row);
     *out = row ? sqlite3_column_int64(statement, 0) : 0;
-    sqlite3_finalize(statement);
+    sf_database_release(&store->db, statement);
     return status;
 }
 
@@ -134,7 +142,7 @@ static sf_status open_for_writing(sf_store *store, int *turn) {
     SF_TRY(
         sf_claim_store(turn, store->folder)); /* processes that start together make the database one after the other */
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
-    if (sqlite3_open_v2(store->path, &store->db.handle, flags, NULL) != SQLITE_OK) return sf_database_error(&store->db);
+    SF_TRY(sf_database_open(&store->db, store->path, flags));
     sqlite3_busy_handler(store->db.handle, wait_a_little, store);
     /* NORMAL: a power cut may lose the newest rows, which are computed again; checkpoints commit with FULL. */
     return execute(store, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY");
@@ -145,8 +153,7 @@ static sf_status open_for_reading(sf_store *store) {
     if (stat(store->path, &about) != 0)
         return sf_fail(SF_BAD_INPUT, "there is no store at '%s'; train something, or name another with --store",
                        store->folder);
-    if (sqlite3_open_v2(store->path, &store->db.handle, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
-        return sf_database_error(&store->db);
+    SF_TRY(sf_database_open(&store->db, store->path, SQLITE_OPEN_READONLY));
     sqlite3_busy_handler(store->db.handle, wait_a_little, store);
     int64_t ignored;
     if (read_integer(&ignored, store, "SELECT COUNT(*) FROM sqlite_master") == SF_OK) return SF_OK;
@@ -157,15 +164,13 @@ static sf_status open_for_reading(sf_store *store) {
         return sf_database_error(&store->db);
     /* A folder that cannot be written has no place for the log's index, and there is no log: read the database as it
      * is. */
-    sqlite3_close(store->db.handle);
+    sf_database_close(&store->db);
     char uri[3 * sizeof store->path + 32];
     size_t used = (size_t)snprintf(uri, sizeof uri, "file:");
     for (const char *at = store->path; *at != '\0'; at++)
         used += (size_t)snprintf(uri + used, sizeof uri - used, strchr("%?#", *at) != NULL ? "%%%02x" : "%c", *at);
     snprintf(uri + used, sizeof uri - used, "?immutable=1");
-    if (sqlite3_open_v2(uri, &store->db.handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) != SQLITE_OK)
-        return sf_database_error(&store->db);
-    return SF_OK;
+    return sf_database_open(&store->db, uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
 }
 
 sf_status sf_store_open(sf_store **out, const char *folder, sf_store_access access) {
@@ -197,7 +202,7 @@ sf_status sf_store_open(sf_store **out, const char *folder, sf_store_access acce
 
 void sf_store_close(sf_store *store) {
     if (store == NULL) return;
-    sqlite3_close(store->db.handle);
+    sf_database_close(&store->db);
     sf_release(store);
 }
 
@@ -277,12 +282,13 @@ sf_status sf_store_each_run(sf_store *store, const char *where, void (*each)(voi
     return status;
 }
 
-static sf_status find_exact(sf_stored_run *out, const sf_store *store, const char *id, bool *found) {
+sf_status sf_store_look_up(sf_stored_run *out, bool *found, sf_store *store, const char *id) {
     sqlite3_stmt *statement;
     SF_TRY(sf_database_prepare(&statement, &store->db, "SELECT " RUN_COLUMNS " FROM runs WHERE id = ?", "t", id));
+    *found = false;
     const sf_status status = sf_database_step(&store->db, statement, found);
     if (*found) read_run(out, store, statement);
-    sqlite3_finalize(statement);
+    sf_database_release(&store->db, statement);
     return status;
 }
 
@@ -290,7 +296,7 @@ sf_status sf_store_find(sf_stored_run *out, sf_store *store, const char *id) {
     char quoted[SF_QUOTE_SIZE];
     if (strlen(id) == SF_RUN_ID_SIZE - 1) { /* whole: by the index */
         bool exact = false;
-        SF_TRY(find_exact(out, store, id, &exact));
+        SF_TRY(sf_store_look_up(out, &exact, store, id));
         if (exact) return SF_OK;
     }
     sqlite3_stmt *statement;
@@ -301,7 +307,7 @@ sf_status sf_store_find(sf_stored_run *out, sf_store *store, const char *id) {
     sf_status status = sf_database_step(&store->db, statement, &found);
     if (found) read_run(out, store, statement);
     if (found && status == SF_OK) status = sf_database_step(&store->db, statement, &another);
-    sqlite3_finalize(statement);
+    sf_database_release(&store->db, statement);
     SF_TRY(status);
     if (!found || *id == '\0')
         return sf_fail(SF_BAD_INPUT, "no run begins with '%s'; 'semfocus runs' lists their ids",
@@ -317,34 +323,37 @@ static sf_epoch read_epoch(sqlite3_stmt *row) {
                       .train_loss = sqlite3_column_double(row, 1),
                       .train_accuracy = sqlite3_column_double(row, 2),
                       .heldout_loss = sqlite3_column_double(row, 3),
-                      .heldout_accuracy = sqlite3_column_double(row, 4)};
+                      .heldout_accuracy = sqlite3_column_double(row, 4),
+                      .seconds = sqlite3_column_double(row, 5)};
 }
 
 sf_status sf_store_each_epoch(sf_store *store, const sf_stored_run *run,
                               void (*each)(void *context, const sf_epoch *row), void *context) {
     sqlite3_stmt *statement;
-    SF_TRY(sf_database_prepare(&statement, &store->db,
-                               "SELECT epoch, tr_ce, tr_ac, va_ce, va_ac FROM epochs WHERE run = ? ORDER BY epoch", "i",
-                               run->number));
+    SF_TRY(sf_database_prepare(
+        &statement, &store->db,
+        "SELECT epoch, tr_ce, tr_ac, va_ce, va_ac, seconds FROM epochs WHERE run = ? ORDER BY epoch", "i",
+        run->number));
     bool row = true;
     sf_status status = SF_OK;
     while ((status = sf_database_step(&store->db, statement, &row)) == SF_OK && row) {
         const sf_epoch epoch = read_epoch(statement);
         each(context, &epoch);
     }
-    sqlite3_finalize(statement);
+    sf_database_release(&store->db, statement);
     return status;
 }
 
 sf_status sf_store_row(sf_epoch *out, sf_store *store, const sf_stored_run *run, size_t epoch) {
     sqlite3_stmt *statement;
     bool found = false;
-    SF_TRY(sf_database_prepare(&statement, &store->db,
-                               "SELECT epoch, tr_ce, tr_ac, va_ce, va_ac FROM epochs WHERE run = ? AND epoch = ?", "iz",
-                               run->number, epoch));
+    SF_TRY(
+        sf_database_prepare(&statement, &store->db,
+                            "SELECT epoch, tr_ce, tr_ac, va_ce, va_ac, seconds FROM epochs WHERE run = ? AND epoch = ?",
+                            "iz", run->number, epoch));
     const sf_status status = sf_database_step(&store->db, statement, &found);
     if (found) *out = read_epoch(statement);
-    sqlite3_finalize(statement);
+    sf_database_release(&store->db, statement);
     SF_TRY(status);
     if (!found) return sf_fail(SF_IO_ERROR, "run %s has a checkpoint of epoch %zu but no row for it", run->id, epoch);
     return SF_OK;
@@ -359,7 +368,7 @@ sf_status sf_store_first_epoch_at(size_t *out, sf_store *store, const sf_stored_
                                run->number, accuracy, epochs));
     const sf_status status = sf_database_step(&store->db, statement, &found);
     *out = found ? read_count(statement, 0) : 0;
-    sqlite3_finalize(statement);
+    sf_database_release(&store->db, statement);
     return status;
 }
 
@@ -393,11 +402,11 @@ sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, co
     bool found = false;
     char place[SF_PATH_SIZE];
     task = sf_run_data_place(place, task);
-    SF_TRY(find_exact(out, store, id, &found));
+    SF_TRY(sf_store_look_up(out, &found, store, id));
     if (found && strcmp(out->task, task) == 0) return SF_OK;
     if (found) { /* the same data from another place */
         SF_TRY(sf_database_run(&store->db, "UPDATE runs SET task = ? WHERE id = ?", "tt", task, id));
-        return find_exact(out, store, id, &found);
+        return sf_store_look_up(out, &found, store, id);
     }
     char *settings = settings_text(config);
     if (settings == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to enter run %s", id);
@@ -407,7 +416,7 @@ sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, co
                                              "tttit", id, task, attention, config->seed, settings);
     free(settings);
     SF_TRY(status);
-    SF_TRY(find_exact(out, store, id, &found));
+    SF_TRY(sf_store_look_up(out, &found, store, id));
     return found ? SF_OK : sf_fail(SF_IO_ERROR, "the store '%s' lost run %s", store->folder, id);
 }
 
@@ -484,26 +493,26 @@ sf_status sf_store_finish(sf_store *store, const sf_stored_run *run, const char 
         "ttzzi", status, message, diverged_epoch, diverged_step, run->number);
 }
 
-static sf_status read_text(char **out, sf_store *store, const sf_stored_run *run, const char *sql) {
+static sf_status read_text(char **out, sf_store *store, const char *id, const char *sql) {
     sqlite3_stmt *statement;
     bool found = false;
     *out = NULL;
-    SF_TRY(sf_database_prepare(&statement, &store->db, sql, "i", run->number));
+    SF_TRY(sf_database_prepare(&statement, &store->db, sql, "t", id));
     const sf_status status = sf_database_step(&store->db, statement, &found);
     const char *text = found ? (const char *)sqlite3_column_text(statement, 0) : NULL;
     if (status == SF_OK) *out = strdup(text != NULL ? text : "{}");
-    sqlite3_finalize(statement);
+    sf_database_release(&store->db, statement);
     if (status != SF_OK) return status;
-    return *out != NULL ? SF_OK : sf_fail(SF_NO_MEMORY, "no memory left to read run %s", run->id);
+    return *out != NULL ? SF_OK : sf_fail(SF_NO_MEMORY, "no memory left to read run %s", id);
 }
 
-sf_status sf_store_environment(char **out, sf_store *store, const sf_stored_run *run) {
-    return read_text(out, store, run, "SELECT environment FROM runs WHERE number = ?");
+sf_status sf_store_environment(char **out, sf_store *store, const char *id) {
+    return read_text(out, store, id, "SELECT environment FROM runs WHERE id = ?");
 }
 
 sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *run) {
     char *text;
-    const sf_status read = read_text(&text, store, run, "SELECT settings FROM runs WHERE number = ?");
+    const sf_status read = read_text(&text, store, run->id, "SELECT settings FROM runs WHERE id = ?");
     if (read != SF_OK) {
         free(text);
         return read;

@@ -14,6 +14,12 @@ void sf_store_obey(sf_store *store, const atomic_int *stop);
 /* Whether the folder is still the one that was opened: a store that was moved away must not get files. */
 sf_status sf_store_check_place(const sf_store *store);
 
+/* Between the two calls everything read is of one moment, and reading is faster. */
+sf_status sf_store_freeze(const sf_store *store);
+void sf_store_unfreeze(const sf_store *store);
+
+/* The run of this whole id, if there is one. */
+sf_status sf_store_look_up(sf_stored_run *out, bool *found, sf_store *store, const char *id);
 /* The run's entry, made as `pending` if it is new. */
 sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, const char *task, const char *attention,
                          const sf_config *config);

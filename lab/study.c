@@ -1,187 +1,224 @@
-#include "semfocus/study.h"
+#include "lab/study.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "base/threads.h"
+#include "lab/store.h"
 #include "lab/verdict.h"
-
-enum { MOST_AXES = 48, MOST_TASKS = 64, MOST_RUNS = 10000, MOST_VALUES = 10000 };
-
-typedef struct axis { /* a setting with several values */
-    const char *name;
-    char *text;    /* the list, cut into values */
-    char **values; /* [count] */
-    size_t count;
-} axis;
-
-struct sf_study {
-    sf_config base; /* what all runs share */
-    char *tasks[MOST_TASKS];
-    size_t task_count;
-    axis axes[MOST_AXES]; /* in the order they were set; the seed is always spanned last */
-    size_t axis_count;
-    sf_planned_run *runs; /* [run_count] */
-    size_t *group_of;     /* [run_count] */
-    size_t run_count;
-    sf_group *groups; /* [group_count] */
-    size_t group_count;
-};
 
 sf_status sf_study_create(sf_study **out) {
     SF_TRY(SF_NEW(out, 1));
-    sf_config_init(&(*out)->base);
-    return SF_OK;
+    sf_study *study = *out;
+    study->layer_count = SF_LAYER_VARIANTS;
+    study->current = &study->layers[SF_LAYER_DEFAULTS];
+    return sf_layer_set(&study->layers[SF_LAYER_BUILT_IN], "attention", "full,topk:5", 0);
+}
+
+static void forget_plan(sf_study *study) {
+    sf_release(study->runs);
+    sf_release(study->tasks);
+    sf_release(study->members);
+    sf_release(study->first_members);
+    sf_release(study->groups);
+    sf_release(study->curves);
+    sf_release(study->rows);
 }
 
 void sf_study_destroy(sf_study *study) {
     if (study == NULL) return;
-    for (size_t i = 0; i < study->task_count; i++) sf_release(study->tasks[i]);
-    for (size_t i = 0; i < study->axis_count; i++) {
-        sf_release(study->axes[i].text);
-        sf_release(study->axes[i].values);
-    }
-    sf_release(study->runs);
-    sf_release(study->group_of);
-    sf_release(study->groups);
+    for (size_t i = 0; i < study->layer_count; i++) sf_layer_clear(&study->layers[i]);
+    forget_plan(study);
     sf_release(study);
 }
 
-static sf_status copy_text(char **out, const char *text) {
-    SF_TRY(SF_NEW(out, strlen(text) + 1));
-    strcpy(*out, text);
-    return SF_OK;
-}
-
-sf_status sf_study_add_task(sf_study *study, const char *task) {
-    if (study->task_count == MOST_TASKS)
-        return sf_fail(SF_BAD_INPUT, "a study takes at most %d tasks; leave some out", (int)MOST_TASKS);
-    SF_TRY(copy_text(&study->tasks[study->task_count], task));
-    study->task_count++;
-    return SF_OK;
-}
-
-/* The axis of a setting, or axis_count if it has none. */
-static size_t axis_of(const sf_study *study, const char *name) {
-    size_t i = 0;
-    while (i < study->axis_count && strcmp(study->axes[i].name, name) != 0) i++;
-    return i;
-}
-
-static sf_status fill_axis(axis *out, const char *name, const char *values) {
-    *out = (axis){.name = name, .count = 1};
-    for (const char *at = values; *at != '\0'; at++) out->count += *at == ',';
-    if (out->count > MOST_VALUES)
-        return sf_fail(SF_BAD_INPUT, "%s has %zu values but a study takes at most %d of one setting", name, out->count,
-                       (int)MOST_VALUES);
-    SF_TRY(copy_text(&out->text, values));
-    SF_TRY(SF_NEW(&out->values, out->count));
-    char *rest = out->text;
-    for (size_t i = 0; i < out->count; i++) out->values[i] = strsep(&rest, ",");
-    return SF_OK;
+sf_status sf_study_add_tasks(sf_study *study, const char *tasks) {
+    return sf_layer_add_tasks(study->current, tasks);
 }
 
 sf_status sf_study_set(sf_study *study, const char *name, const char *values) {
-    const sf_setting *setting;
-    SF_TRY(sf_setting_find(&setting, name, ~0U));
-    const size_t at = axis_of(study, setting->name);
-    axis *old = at < study->axis_count ? &study->axes[at] : NULL;
-    if (strchr(values, ',') == NULL && old == NULL) return sf_config_set(&study->base, name, values);
-    if (old == NULL && study->axis_count == MOST_AXES)
-        return sf_fail(SF_BAD_INPUT, "a study takes at most %d lists; leave some out", (int)MOST_AXES);
-    axis fresh;
-    sf_status status = fill_axis(&fresh, setting->name, values);
-    for (size_t i = 0; i < fresh.count && status == SF_OK; i++)
-        status = sf_config_set(&study->base, name, fresh.values[i]);
-    axis *place = old != NULL ? old : &study->axes[study->axis_count];
-    if (status == SF_OK && old == NULL) study->axis_count++;
-    const axis dropped = status == SF_OK ? *place : fresh;
-    if (status == SF_OK) *place = fresh;
-    if (status != SF_OK || old != NULL) {
-        sf_release(dropped.text);
-        sf_release(dropped.values);
+    return sf_layer_set(study->current, name, values, 0);
+}
+
+sf_status sf_study_begin_variant(sf_study *study, const char *name, size_t line) {
+    char quoted[SF_QUOTE_SIZE];
+    sf_text_quote(quoted, name);
+    if (*name == '\0' || strlen(name) >= SF_LAYER_NAME_SIZE)
+        return sf_fail(SF_BAD_INPUT, "a variant is named '%s' but its name must have 1 to %d characters", quoted,
+                       SF_LAYER_NAME_SIZE - 1);
+    for (size_t i = SF_LAYER_VARIANTS; i < study->layer_count; i++)
+        if (strcmp(study->layers[i].name, name) == 0)
+            return sf_fail(SF_BAD_INPUT, "there is a second variant '%s'; join them or rename one", quoted);
+    if (study->layer_count == SF_MOST_LAYERS)
+        return sf_fail(SF_BAD_INPUT, "a study takes at most %d variants; leave some out",
+                       SF_MOST_LAYERS - SF_LAYER_VARIANTS);
+    study->current = &study->layers[study->layer_count++];
+    strcpy(study->current->name, name);
+    study->current->line = line;
+    return SF_OK;
+}
+
+sf_status sf_study_add_variant(sf_study *study, const char *name) {
+    return sf_study_begin_variant(study, name, 0);
+}
+
+sf_status sf_study_common(sf_config *out, const sf_study *study) {
+    static const int order[] = {SF_LAYER_DEFAULTS, SF_LAYER_OVERRIDES};
+    sf_config_init(out);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const sf_layer *layer = &study->layers[order[i]];
+        for (size_t a = 0; a < layer->axis_count; a++)
+            if (layer->axes[a].count == 1)
+                SF_TRY(sf_config_set(out, layer->axes[a].setting->name, layer->axes[a].values[0]));
     }
+    return SF_OK;
+}
+
+/* Every id once: *place is that of an equal run entered before, or of this one, now entered last. */
+static size_t enter_run(sf_study *study, uint32_t *table, size_t table_size) {
+    const sf_planned_run *fresh = &study->runs[study->run_count];
+    size_t slot = (size_t)strtoull(fresh->id, NULL, 16) % table_size;
+    for (; table[slot] != 0; slot = (slot + 1) % table_size)
+        if (strcmp(study->runs[table[slot] - 1].id, fresh->id) == 0) return table[slot] - 1;
+    table[slot] = (uint32_t)++study->run_count;
+    return study->run_count - 1;
+}
+
+/* A failure of a study that came from a file says where in it. */
+static sf_status name_place(sf_status status, const sf_study *study, const sf_grid *grid) {
+    if (study->path == NULL) return status;
+    return sf_fail_in(status, "%s:%zu", study->path, grid->line > 0 ? grid->line : 1);
+}
+
+static sf_status plan_grids(sf_study *study, const sf_grid *grids, size_t grid_count, const char **labels) {
+    const size_t table_size = 2 * study->member_count + 1;
+    uint32_t *table;
+    SF_TRY(SF_NEW(&table, table_size));
+    sf_status status = SF_OK;
+    size_t m = 0;
+    for (size_t g = 0; g < grid_count && status == SF_OK; g++) {
+        for (size_t i = 0; i < grids[g].runs && status == SF_OK; i++, m++) {
+            status = sf_grid_run(&study->runs[study->run_count], &grids[g], i);
+            status = name_place(status, study, &grids[g]);
+            if (status == SF_OK) study->members[m].run = enter_run(study, table, table_size);
+            labels[m] = grids[g].name;
+        }
+    }
+    sf_release(table);
     return status;
 }
 
-/* Tasks outermost, then the axes as they were set, the seed innermost: the runs of a group stand together. */
-static size_t span(axis **order, sf_study *study) {
-    size_t count = 0;
-    axis *seed = NULL;
-    for (size_t i = 0; i < study->axis_count; i++) {
-        if (strcmp(study->axes[i].name, "seed") == 0)
-            seed = &study->axes[i];
-        else
-            order[count++] = &study->axes[i];
+static sf_status open_grids(sf_study *study, sf_grid *grids, size_t *count) {
+    const bool has_variants = study->layer_count > SF_LAYER_VARIANTS;
+    *count = has_variants ? study->layer_count - SF_LAYER_VARIANTS : 1;
+    for (size_t g = 0; g < *count; g++) {
+        const sf_layer *stack[4] = {&study->layers[SF_LAYER_BUILT_IN], &study->layers[SF_LAYER_DEFAULTS]};
+        size_t height = 2;
+        if (has_variants) stack[height++] = &study->layers[SF_LAYER_VARIANTS + g];
+        stack[height++] = &study->layers[SF_LAYER_OVERRIDES];
+        SF_TRY(name_place(sf_grid_open(&grids[g], stack, height, &study->member_count), study, &grids[g]));
     }
-    if (seed != NULL) order[count++] = seed;
-    return count;
+    return SF_OK;
 }
 
-static sf_status plan_run(sf_planned_run *run, sf_study *study, axis *const *order, size_t axes, size_t index) {
-    run->config = study->base;
-    for (size_t a = axes; a-- > 0; index /= order[a]->count)
-        SF_TRY(sf_config_set(&run->config, order[a]->name, order[a]->values[index % order[a]->count]));
-    run->task = study->tasks[index];
-    return sf_run_identify(run->id, run->attention, &run->config, run->task);
-}
-
-static void name_group(sf_group *group, const sf_planned_run *run, axis *const *order, size_t axes) {
-    size_t used = (size_t)snprintf(group->name, sizeof group->name, "%s", run->attention);
-    for (size_t a = 0; a < axes && used < sizeof group->name; a++) {
-        if (strcmp(order[a]->name, "seed") == 0 || strcmp(order[a]->name, "attention") == 0) continue;
-        const sf_setting *setting;
-        char value[SF_TEXT_SIZE];
-        if (sf_setting_find(&setting, order[a]->name, ~0U) != SF_OK) continue;
-        sf_config_text(value, &run->config, setting);
-        used += (size_t)snprintf(group->name + used, sizeof group->name - used, " %s=%s", order[a]->name, value);
-    }
-}
-
-/* The baseline of a task is full attention where it takes part, else the first mechanism; other settings being equal.
- */
-static bool is_baseline(const sf_study *study, const sf_planned_run *run) {
-    const size_t at = axis_of(study, "attention");
-    if (at == study->axis_count) return false;
-    const axis *attention = &study->axes[at];
-    const char *chosen = attention->values[0];
-    for (size_t i = 0; i < attention->count; i++)
-        if (strcmp(attention->values[i], "full") == 0) chosen = "full";
-    return strcmp(run->config.attention, chosen) == 0;
+static sf_status make_room(sf_study *study, const char ***labels) {
+    SF_TRY(SF_NEW(&study->runs, study->member_count + 1)); /* one to look at before it is entered */
+    SF_TRY(SF_NEW(&study->members, study->member_count));
+    return SF_NEW(labels, study->member_count);
 }
 
 sf_status sf_study_plan(sf_study *study) {
-    axis *order[MOST_AXES];
-    const size_t axes = span(order, study);
-    if (study->task_count == 0) return sf_fail(SF_BAD_INPUT, "a study needs a task; 'semfocus list tasks' names them");
-    size_t variants = 1, seeds = 1;
-    for (size_t a = 0; a < axes; a++) {
-        const bool is_seed = strcmp(order[a]->name, "seed") == 0;
-        size_t *factor = is_seed ? &seeds : &variants;
-        *factor *= order[a]->count;
-        if (variants * seeds * study->task_count > MOST_RUNS)
-            return sf_fail(SF_BAD_INPUT, "this study spans more than %d runs; shorten its lists or cut it into several",
-                           (int)MOST_RUNS);
-    }
-    study->run_count = study->task_count * variants * seeds;
-    study->group_count = study->task_count * variants;
-    SF_TRY(SF_NEW(&study->runs, study->run_count));
-    SF_TRY(SF_NEW(&study->group_of, study->run_count));
-    SF_TRY(SF_NEW(&study->groups, study->group_count));
-    for (size_t i = 0; i < study->run_count; i++) {
-        sf_group *group = &study->groups[i / seeds];
-        SF_TRY(plan_run(&study->runs[i], study, order, axes, i));
-        study->group_of[i] = i / seeds;
-        if (group->runs++ > 0) continue;
-        group->task = study->runs[i].task;
-        group->is_baseline = is_baseline(study, &study->runs[i]);
-        name_group(group, &study->runs[i], order, axes);
-    }
-    return SF_OK;
+    sf_grid *grids;
+    size_t count = 0;
+    const char **labels = NULL;
+    SF_TRY(SF_NEW(&grids, SF_MOST_LAYERS));
+    sf_status status = open_grids(study, grids, &count);
+    if (status == SF_OK) status = make_room(study, &labels);
+    if (status == SF_OK) status = plan_grids(study, grids, count, labels);
+    if (status == SF_OK) status = sf_study_group_runs(study, labels);
+    for (size_t g = 0; g < count; g++) sf_grid_close(&grids[g]);
+    sf_release(grids);
+    sf_release(labels);
+    return status;
+}
+
+typedef struct collecting { /* runs of a store, on their way into a study */
+    sf_study *study;
+    sf_store *store;
+    size_t room;
+    sf_status status;
+} collecting;
+
+static void count_run(void *count, const sf_stored_run *run) {
+    (void)run;
+    ++*(size_t *)count;
+}
+
+/* Names of tasks are few: each is kept once. */
+static const char *keep_task(sf_study *study, const char *name) {
+    char *at = study->tasks;
+    for (; *at != '\0'; at += strlen(at) + 1)
+        if (strcmp(at, name) == 0) return at;
+    return strcpy(at, name);
+}
+
+static void collect_run(void *context, const sf_stored_run *stored) {
+    collecting *c = context;
+    sf_study *study = c->study;
+    if (c->status != SF_OK || study->run_count == c->room) return; /* or it came after we counted */
+    sf_planned_run *run = &study->runs[study->run_count];
+    c->status = sf_store_config(&run->config, c->store, stored);
+    if (c->status != SF_OK) return;
+    if ((int64_t)stored->epochs > run->config.epochs) run->config.epochs = (int64_t)stored->epochs;
+    run->task = keep_task(study, stored->task);
+    strcpy(run->id, stored->id);
+    strcpy(run->attention, stored->attention);
+    study->members[study->run_count].run = study->run_count;
+    study->run_count++;
+}
+
+typedef struct name_room {
+    size_t size;
+    char last[SF_PATH_SIZE];
+} name_room;
+
+static void add_name(void *context, const sf_stored_run *run) {
+    name_room *room = context;
+    if (strcmp(room->last, run->task) == 0) return;
+    strcpy(room->last, run->task);
+    room->size += strlen(run->task) + 1;
+}
+
+static sf_status plan_stored(sf_study *study, sf_store *store, const char *where) {
+    collecting c = {.study = study, .store = store};
+    name_room names = {.size = 1};
+    SF_TRY(sf_store_each_run(store, where, count_run, &c.room));
+    SF_TRY(sf_store_each_run(store, where, add_name, &names));
+    study->member_count = c.room;
+    study->stored = true;
+    const char **labels = NULL;
+    sf_status status = make_room(study, &labels);
+    if (status == SF_OK) status = SF_NEW(&study->tasks, names.size + 1);
+    if (status == SF_OK) status = sf_store_each_run(store, where, collect_run, &c);
+    if (status == SF_OK) status = c.status;
+    study->member_count = study->run_count;
+    for (size_t m = 0; status == SF_OK && m < study->member_count; m++) labels[m] = "";
+    if (status == SF_OK) status = sf_study_group_runs(study, labels);
+    sf_release(labels);
+    return status;
+}
+
+sf_status sf_study_plan_stored(sf_study *study, sf_store *store, const char *where) {
+    SF_TRY(sf_store_freeze(store));
+    const sf_status status = plan_stored(study, store, where);
+    sf_store_unfreeze(store);
+    return status;
 }
 
 const sf_planned_run *sf_study_runs(const sf_study *study, size_t *count) {
@@ -197,60 +234,103 @@ const sf_group *sf_study_group(const sf_study *study, size_t i) {
     return &study->groups[i];
 }
 
-typedef struct reading { /* an outcome being read off a curve */
-    sf_outcome *out;
-    double threshold;
-    size_t epochs; /* rows beyond what was asked for do not count */
+size_t sf_study_member(const sf_study *study, size_t group, size_t member) {
+    return study->members[study->first_members[group] + member].run;
+}
+
+const sf_epoch *sf_study_curve(const sf_study *study, size_t run, size_t *count, bool *finished) {
+    *count = study->curves[run].count;
+    *finished = study->curves[run].finished;
+    return study->rows + study->curves[run].first;
+}
+
+typedef struct reading { /* a curve on its way from the store */
+    sf_study *study;
+    sf_curve *curve;
+    const sf_config *config;
+    bool stopped; /* reached stop-at: what a longer run did later does not count */
+    sf_status status;
 } reading;
+
+static sf_status grow_rows(sf_study *study) {
+    const size_t room = study->row_room > 0 ? 2 * study->row_room : 4096;
+    sf_epoch *larger;
+    SF_TRY(SF_NEW(&larger, room));
+    if (study->row_count > 0) memcpy(larger, study->rows, study->row_count * sizeof *larger);
+    sf_release(study->rows);
+    study->rows = larger;
+    study->row_room = room;
+    return SF_OK;
+}
+
+static void read_row(void *context, const sf_epoch *row) {
+    reading *r = context;
+    if (r->status != SF_OK || r->stopped || row->epoch > (size_t)r->config->epochs) return;
+    if (r->study->row_count == r->study->row_room) r->status = grow_rows(r->study);
+    if (r->status != SF_OK) return;
+    r->study->rows[r->study->row_count++] = *row;
+    r->curve->count++;
+    r->stopped = r->config->stop_at > 0 && row->train_accuracy >= r->config->stop_at;
+}
+
+static sf_status read_curve(sf_study *study, sf_store *store, size_t i) {
+    const sf_planned_run *plan = &study->runs[i];
+    sf_curve *curve = &study->curves[i];
+    sf_stored_run run;
+    bool found;
+    *curve = (sf_curve){.first = study->row_count};
+    SF_TRY(sf_store_look_up(&run, &found, store, plan->id));
+    if (!found) return SF_OK;
+    reading r = {.study = study, .curve = curve, .config = &plan->config};
+    SF_TRY(sf_store_each_epoch(store, &run, read_row, &r));
+    curve->diverged = strcmp(run.status, "diverged") == 0;
+    const bool complete =
+        study->stored ? strcmp(run.status, "done") == 0 : run.checkpoint_epoch >= (size_t)plan->config.epochs;
+    curve->finished = curve->diverged || complete || (r.stopped && run.checkpoint_epoch >= curve->count);
+    return r.status;
+}
+
+static sf_status read_curves(sf_study *study, sf_store *store) {
+    if (study->curves == NULL) SF_TRY(SF_NEW(&study->curves, study->run_count));
+    study->row_count = 0;
+    if (store == NULL) return SF_OK; /* there is none yet */
+    SF_TRY(sf_store_freeze(store));
+    sf_status status = SF_OK;
+    for (size_t i = 0; i < study->run_count && status == SF_OK; i++) status = read_curve(study, store, i);
+    sf_store_unfreeze(store);
+    return status;
+}
 
 static void arrive(sf_arrival *arrival, bool now, size_t epoch) {
     if (arrival->reached) return;
     *arrival = (sf_arrival){.epochs = (double)epoch, .reached = now};
 }
 
-static void read_row(void *context, const sf_epoch *row) {
-    const reading *r = context;
-    sf_outcome *out = r->out;
-    if (row->epoch > r->epochs) return;
-    arrive(&out->train, row->train_accuracy >= r->threshold, row->epoch);
-    arrive(&out->heldout, row->heldout_accuracy >= r->threshold, row->epoch);
-    out->last_train = row->train_accuracy;
-    out->last_heldout = row->heldout_accuracy;
-    if (row->heldout_accuracy > out->best_heldout) out->best_heldout = row->heldout_accuracy;
-}
-
-/* The outcome of a planned run, if the store has its curve. */
-static sf_status read_outcome(sf_outcome *out, bool *found, sf_store *store, const sf_planned_run *plan) {
-    sf_stored_run run;
-    *out = (sf_outcome){.seed = plan->config.seed};
-    *found = sf_store_find(&run, store, plan->id) == SF_OK;
-    if (!*found) return SF_OK;
-    reading r = {out, SF_CONVERGED_AT, (size_t)plan->config.epochs};
-    SF_TRY(sf_store_each_epoch(store, &run, read_row, &r));
-    out->diverged = strcmp(run.status, "diverged") == 0;
-    *found = strcmp(run.status, "done") == 0 || out->diverged;
-    return SF_OK;
-}
-
-static const sf_group *baseline_of(const sf_study *study, size_t group, size_t *index) {
-    /* The same task and the same other settings: the mechanism's axis shifts the position by a whole number of groups.
-     */
-    const char *rest = strchr(study->groups[group].name, ' ');
-    for (size_t i = 0; i < study->group_count; i++) {
-        const sf_group *other = &study->groups[i];
-        const char *other_rest = strchr(other->name, ' ');
-        if (!other->is_baseline || strcmp(other->task, study->groups[group].task) != 0) continue;
-        if (strcmp(rest != NULL ? rest : "", other_rest != NULL ? other_rest : "") != 0) continue;
-        *index = i;
-        return other;
+static sf_outcome outcome_of(const sf_study *study, size_t run) {
+    const sf_curve *curve = &study->curves[run];
+    const sf_config *config = &study->runs[run].config;
+    sf_outcome out = {.seed = config->seed, .diverged = curve->diverged};
+    for (size_t i = 0; i < curve->count; i++) {
+        const sf_epoch *row = &study->rows[curve->first + i];
+        arrive(&out.train, row->train_accuracy >= SF_CONVERGED_AT, row->epoch);
+        arrive(&out.heldout, row->heldout_accuracy >= SF_CONVERGED_AT, row->epoch);
+        out.last_train = row->train_accuracy;
+        out.last_heldout = row->heldout_accuracy;
+        if (row->heldout_accuracy > out.best_heldout) out.best_heldout = row->heldout_accuracy;
+        out.epoch_seconds += row->seconds / (double)curve->count;
     }
-    return NULL;
+    if (curve->diverged) { /* no further epoch would bring it there */
+        arrive(&out.train, false, (size_t)config->epochs);
+        arrive(&out.heldout, false, (size_t)config->epochs);
+    }
+    return out;
 }
 
-static void judge_group(sf_study *study, size_t i, const sf_outcome *outcomes, const size_t *firsts) {
+static sf_status judge_group(sf_study *study, size_t i, const sf_outcome *outcomes) {
     sf_group *group = &study->groups[i];
-    const sf_outcome *ours = outcomes + firsts[i];
-    const sf_summary summary = sf_summarize(ours, group->finished);
+    const sf_outcome *ours = outcomes + study->first_members[i];
+    sf_summary summary;
+    SF_TRY(sf_summarize(&summary, ours, group->finished));
     group->converged = summary.converged;
     group->diverged = summary.diverged;
     memcpy(group->quartiles, summary.quartiles, sizeof group->quartiles);
@@ -258,39 +338,41 @@ static void judge_group(sf_study *study, size_t i, const sf_outcome *outcomes, c
     group->last_heldout = summary.last_heldout;
     group->best_heldout = summary.best_heldout;
     group->gap = summary.gap;
-    group->speedup = group->low = group->high = group->p_speed = NAN;
-    size_t at = 0;
-    const sf_group *baseline = group->is_baseline ? NULL : baseline_of(study, i, &at);
-    if (baseline == NULL || baseline->finished == 0 || group->finished == 0) return;
-    const sf_verdict verdict = sf_judge(group->name, ours, group->finished, baseline->name, outcomes + firsts[at],
-                                        baseline->finished, SF_CONVERGED_AT);
+    group->epoch_seconds = summary.epoch_seconds;
+    group->speedup = group->low = group->high = group->p_speed = group->p_accuracy = NAN;
+    *group->sentence = '\0';
+    const sf_group *baseline = &study->groups[group->baseline];
+    if (baseline == group || baseline->finished == 0 || group->finished == 0) return SF_OK;
+    sf_verdict verdict;
+    SF_TRY(sf_judge(&verdict, group->name, ours, group->finished, baseline->name,
+                    outcomes + study->first_members[group->baseline], baseline->finished, SF_CONVERGED_AT));
     group->speedup = verdict.speedup;
     group->low = verdict.interval.low;
     group->high = verdict.interval.high;
     group->p_speed = verdict.p_speed;
+    group->p_accuracy = verdict.p_accuracy;
     snprintf(group->sentence, sizeof group->sentence, "%s", verdict.sentence);
+    return SF_OK;
 }
 
 sf_status sf_study_judge(sf_study *study, sf_store *store) {
-    sf_outcome *outcomes = NULL;
-    size_t *firsts = NULL, count = 0;
-    sf_status status = SF_NEW(&outcomes, study->run_count);
-    if (status == SF_OK) status = SF_NEW(&firsts, study->group_count);
-    for (size_t i = 0; i < study->group_count && status == SF_OK; i++) study->groups[i].finished = 0;
-    for (size_t i = 0; i < study->run_count && status == SF_OK; i++) {
-        sf_group *group = &study->groups[study->group_of[i]];
-        bool found;
-        if (group->finished == 0) firsts[study->group_of[i]] = count;
-        status = read_outcome(&outcomes[count], &found, store, &study->runs[i]);
-        if (status == SF_OK && found) {
-            group->finished++;
-            count++;
+    SF_TRY(read_curves(study, store));
+    sf_outcome *outcomes; /* of the finished members of a group, from the place of its first member on */
+    SF_TRY(SF_NEW(&outcomes, study->member_count));
+    for (size_t g = 0; g < study->group_count; g++) {
+        sf_group *group = &study->groups[g];
+        group->finished = 0;
+        for (size_t m = 0; m < group->runs; m++) {
+            const size_t run = sf_study_member(study, g, m);
+            if (study->curves[run].finished)
+                outcomes[study->first_members[g] + group->finished++] = outcome_of(study, run);
         }
     }
-    for (size_t i = 0; i < study->group_count && status == SF_OK; i++) judge_group(study, i, outcomes, firsts);
+    size_t failed = 0;
+#pragma omp parallel for schedule(dynamic) reduction(+ : failed) if (study->member_count > 1000)
+    for (size_t g = 0; g < study->group_count; g++) failed += judge_group(study, g, outcomes) != SF_OK;
     sf_release(outcomes);
-    sf_release(firsts);
-    return status;
+    return failed == 0 ? SF_OK : sf_fail(SF_NO_MEMORY, "no memory left to judge %zu runs", study->member_count);
 }
 
 uint32_t sf_study_seed(size_t i) {
@@ -325,6 +407,6 @@ sf_status sf_study_epoch_seconds(double *out, const sf_planned_run *run) {
 }
 
 size_t sf_study_workers(const sf_study *study) {
-    const size_t threads = (size_t)sf_threads_for((size_t)study->base.threads);
+    const size_t threads = (size_t)sf_threads_for((size_t)study->runs[0].config.threads);
     return study->run_count < threads ? study->run_count : threads;
 }

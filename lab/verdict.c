@@ -2,8 +2,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { MOST_SEEDS = SF_WILCOXON_MOST, RESAMPLES = 4000 };
+#include "base/memory.h"
+
 static const double significant = 0.05;
 static const double equal_accuracy = 0.5; /* percentage points that nobody should call a difference */
 
@@ -11,57 +13,99 @@ static double median(double *values, size_t count) {
     return sf_quantile(values, count, 0.5);
 }
 
-sf_summary sf_summarize(const sf_outcome *outcomes, size_t count) {
-    sf_summary out = {.runs = count};
-    double arrivals[MOST_SEEDS], heldout[MOST_SEEDS], last[MOST_SEEDS], best[MOST_SEEDS], gap[MOST_SEEDS];
-    if (count > MOST_SEEDS) count = MOST_SEEDS;
+enum { QUANTITIES = 6 };
+
+sf_status sf_summarize(sf_summary *out, const sf_outcome *outcomes, size_t count) {
+    double *values;
+    *out = (sf_summary){.runs = count};
+    SF_TRY(SF_NEW(&values, QUANTITIES * count));
+    double *arrivals = values, *heldout = arrivals + count, *last = heldout + count, *best = last + count,
+           *gap = best + count, *seconds = gap + count;
     for (size_t i = 0; i < count; i++) {
-        out.converged += outcomes[i].train.reached;
-        out.diverged += outcomes[i].diverged;
+        out->converged += outcomes[i].train.reached;
+        out->diverged += outcomes[i].diverged;
         arrivals[i] = outcomes[i].train.reached ? outcomes[i].train.epochs : INFINITY;
         heldout[i] = outcomes[i].heldout.reached ? outcomes[i].heldout.epochs : INFINITY;
         last[i] = outcomes[i].last_heldout;
         best[i] = outcomes[i].best_heldout;
         gap[i] = outcomes[i].last_train - outcomes[i].last_heldout;
+        seconds[i] = outcomes[i].epoch_seconds;
     }
-    for (int q = 0; q < 3; q++) out.quartiles[q] = sf_quantile(arrivals, count, 0.25 * (q + 1));
-    out.heldout_median = median(heldout, count);
-    out.last_heldout = median(last, count);
-    out.best_heldout = median(best, count);
-    out.gap = median(gap, count);
-    return out;
+    for (int q = 0; q < 3; q++) out->quartiles[q] = sf_quantile(arrivals, count, 0.25 * (q + 1));
+    out->heldout_median = median(heldout, count);
+    out->last_heldout = median(last, count);
+    out->best_heldout = median(best, count);
+    out->gap = median(gap, count);
+    out->epoch_seconds = median(seconds, count);
+    sf_release(values);
+    return SF_OK;
 }
 
-static const sf_outcome *find_seed(const sf_outcome *outcomes, size_t count, int64_t seed) {
-    for (size_t i = 0; i < count; i++)
-        if (outcomes[i].seed == seed) return &outcomes[i];
-    return NULL;
+static int by_seed(const void *a, const void *b) {
+    const int64_t left = (*(const sf_outcome *const *)a)->seed, right = (*(const sf_outcome *const *)b)->seed;
+    return (left > right) - (left < right);
 }
 
-static void compare_pairs(sf_verdict *v, const sf_outcome *ours, size_t our_count, const sf_outcome *baseline,
-                          size_t baseline_count) {
-    double ratios[MOST_SEEDS], logs[MOST_SEEDS], accuracies[MOST_SEEDS], scratch[MOST_SEEDS + RESAMPLES];
+static void sort_by_seed(const sf_outcome **sorted, const sf_outcome *outcomes, size_t count) {
+    for (size_t i = 0; i < count; i++) sorted[i] = &outcomes[i];
+    qsort(sorted, count, sizeof *sorted, by_seed);
+}
+
+typedef struct pairing { /* arrays with a place for every pair */
+    const sf_outcome **ours, **theirs;
+    double *ratios, *logs, *accuracies;
+    uint32_t *counters;
+} pairing;
+
+static sf_status open_pairing(sf_arena *arena, pairing *p, size_t our_count, size_t their_count) {
+    for (int pass = 0; pass < 2; pass++) {
+        p->ours = sf_arena_take(arena, our_count, sizeof *p->ours);
+        p->theirs = sf_arena_take(arena, their_count, sizeof *p->theirs);
+        p->ratios = sf_arena_take(arena, our_count, sizeof *p->ratios);
+        p->logs = sf_arena_take(arena, our_count, sizeof *p->logs);
+        p->accuracies = sf_arena_take(arena, our_count, sizeof *p->accuracies);
+        p->counters = sf_arena_take(arena, our_count, sizeof *p->counters);
+        if (pass == 0) SF_TRY(sf_arena_open(arena));
+    }
+    return SF_OK;
+}
+
+static void compare_pairs(sf_verdict *v, pairing *p, size_t our_count, size_t their_count) {
     size_t ratio_count = 0;
-    for (size_t i = 0; i < our_count && v->pairs < MOST_SEEDS; i++) {
-        const sf_outcome *theirs = find_seed(baseline, baseline_count, ours[i].seed);
-        if (theirs == NULL) continue;
-        accuracies[v->pairs++] = ours[i].best_heldout - theirs->best_heldout;
-        const sf_order order = sf_arrival_compare(&ours[i].train, &theirs->train);
+    for (size_t i = 0, j = 0; i < our_count; i++) {
+        const sf_outcome *ours = p->ours[i];
+        while (j < their_count && p->theirs[j]->seed < ours->seed) j++;
+        if (j == their_count || p->theirs[j]->seed != ours->seed) continue;
+        const sf_outcome *theirs = p->theirs[j];
+        p->accuracies[v->pairs++] = ours->best_heldout - theirs->best_heldout;
+        const sf_order order = sf_arrival_compare(&ours->train, &theirs->train);
         v->sooner += order == SF_SOONER;
         v->later += order == SF_LATER;
         bool bounded;
-        const double ratio = sf_arrival_ratio(&ours[i].train, &theirs->train, &bounded);
+        const double ratio = sf_arrival_ratio(&ours->train, &theirs->train, &bounded);
         if (isnan(ratio)) continue;
-        v->at_least |= bounded && ours[i].train.reached;
+        v->at_least |= bounded && ours->train.reached;
         v->at_most |= bounded && theirs->train.reached;
-        logs[ratio_count] = log(ratio);
-        ratios[ratio_count++] = ratio;
+        p->logs[ratio_count] = log(ratio);
+        p->ratios[ratio_count++] = ratio;
     }
-    v->interval = sf_bootstrap_median(ratios, ratio_count, RESAMPLES, 1, scratch);
-    v->p_speed = v->at_least || v->at_most ? sf_sign_test(v->sooner, v->later) : sf_wilcoxon_test(logs, ratio_count);
-    v->p_accuracy = sf_wilcoxon_test(accuracies, v->pairs);
-    v->speedup = median(ratios, ratio_count);
-    v->accuracy_difference = median(accuracies, v->pairs);
+    v->interval = sf_bootstrap_median(p->ratios, ratio_count, 1, p->counters);
+    v->p_speed = v->at_least || v->at_most ? sf_sign_test(v->sooner, v->later) : sf_wilcoxon_test(p->logs, ratio_count);
+    v->speedup = median(p->ratios, ratio_count);
+    v->accuracy_difference = median(p->accuracies, v->pairs);
+    v->p_accuracy = sf_wilcoxon_test(p->accuracies, v->pairs);
+}
+
+static sf_status pair_up(sf_verdict *v, const sf_outcome *ours, size_t our_count, const sf_outcome *baseline,
+                         size_t baseline_count) {
+    sf_arena arena = {0};
+    pairing p;
+    SF_TRY(open_pairing(&arena, &p, our_count, baseline_count));
+    sort_by_seed(p.ours, ours, our_count);
+    sort_by_seed(p.theirs, baseline, baseline_count);
+    compare_pairs(v, &p, our_count, baseline_count);
+    sf_arena_close(&arena);
+    return SF_OK;
 }
 
 /* "in 6 epochs", or "never". */
@@ -105,29 +149,38 @@ static void say_accuracy(char out[160], const sf_verdict *v, double ours, double
     const bool equal = fabs(ours - theirs) < equal_accuracy && fabs(v->accuracy_difference) < equal_accuracy;
     if (equal)
         snprintf(out, 160, "held-out accuracy equal (%.1f vs %.1f)", ours, theirs);
+    else if (sf_smallest_p(v->pairs) > significant)
+        snprintf(out, 160, "held-out accuracy %.1f vs %.1f, too few seeds to test", ours, theirs);
+    else if (v->p_accuracy > significant)
+        snprintf(out, 160, "held-out accuracy %.1f vs %.1f, which may be chance (p = %.2g)", ours, theirs,
+                 v->p_accuracy);
     else
-        snprintf(out, 160, "held-out accuracy %s (%.1f vs %.1f, p = %.2g)", ours > theirs ? "higher" : "lower", ours,
-                 theirs, v->p_accuracy);
+        snprintf(out, 160, "held-out accuracy %s (%.1f vs %.1f, p = %.2g)",
+                 v->accuracy_difference > 0 ? "higher" : "lower", ours, theirs, v->p_accuracy);
 }
 
-sf_verdict sf_judge(const char *name, const sf_outcome *ours, size_t our_count, const char *baseline_name,
-                    const sf_outcome *baseline, size_t baseline_count, double threshold) {
-    sf_verdict v = {.speedup = NAN};
-    compare_pairs(&v, ours, our_count, baseline, baseline_count);
-    const sf_summary us = sf_summarize(ours, our_count), them = sf_summarize(baseline, baseline_count);
+sf_status sf_judge(sf_verdict *out, const char *name, const sf_outcome *ours, size_t our_count,
+                   const char *baseline_name, const sf_outcome *baseline, size_t baseline_count, double threshold) {
+    sf_summary us, them;
+    *out = (sf_verdict){.speedup = NAN};
+    SF_TRY(pair_up(out, ours, our_count, baseline, baseline_count));
+    SF_TRY(sf_summarize(&us, ours, our_count));
+    SF_TRY(sf_summarize(&them, baseline, baseline_count));
     char our_time[32], their_time[32], speed[320], accuracy[160];
     say_when(our_time, us.quartiles[1]);
     say_when(their_time, them.quartiles[1]);
-    say_speed(speed, &v);
-    say_accuracy(accuracy, &v, us.best_heldout, them.best_heldout);
+    say_speed(speed, out);
+    say_accuracy(accuracy, out, us.best_heldout, them.best_heldout);
+    char *sentence = out->sentence;
+    const size_t size = sizeof out->sentence;
     if (us.converged == 0 && them.converged == 0)
-        snprintf(v.sentence, sizeof v.sentence, "neither %s nor %s reaches %.3g %% (%zu and %zu seeds); %s", name,
-                 baseline_name, threshold, our_count, baseline_count, accuracy);
+        snprintf(sentence, size, "neither %s nor %s reaches %.3g %% (%zu and %zu seeds); %s", name, baseline_name,
+                 threshold, our_count, baseline_count, accuracy);
     else if (us.converged == 0)
-        snprintf(v.sentence, sizeof v.sentence, "%s never reaches %.3g %% (%zu seed%s), %s %s; %s", name, threshold,
-                 our_count, our_count == 1 ? "" : "s", baseline_name, their_time, accuracy);
+        snprintf(sentence, size, "%s never reaches %.3g %% (%zu seed%s), %s %s; %s", name, threshold, our_count,
+                 our_count == 1 ? "" : "s", baseline_name, their_time, accuracy);
     else
-        snprintf(v.sentence, sizeof v.sentence, "%s reaches %.3g %% %s (median of %zu seed%s), %s %s: %s; %s", name,
-                 threshold, our_time, our_count, our_count == 1 ? "" : "s", baseline_name, their_time, speed, accuracy);
-    return v;
+        snprintf(sentence, size, "%s reaches %.3g %% %s (median of %zu seed%s), %s %s: %s; %s", name, threshold,
+                 our_time, our_count, our_count == 1 ? "" : "s", baseline_name, their_time, speed, accuracy);
+    return SF_OK;
 }

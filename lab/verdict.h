@@ -3,12 +3,14 @@
 #ifndef SF_LAB_VERDICT_H
 #define SF_LAB_VERDICT_H
 
+#include "base/status.h"
 #include "lab/statistics.h"
 
 typedef struct sf_outcome { /* of one run */
     int64_t seed;
     sf_arrival train, heldout; /* at the threshold */
     double last_train, last_heldout, best_heldout;
+    double epoch_seconds; /* mean */
     bool diverged;
 } sf_outcome;
 
@@ -19,9 +21,10 @@ typedef struct sf_summary { /* of the runs of one mechanism */
     double last_heldout;   /* median */
     double best_heldout;   /* median */
     double gap;            /* median of training minus held-out accuracy at the end */
+    double epoch_seconds;  /* median over the runs of their mean */
 } sf_summary;
 
-sf_summary sf_summarize(const sf_outcome *outcomes, size_t count);
+sf_status sf_summarize(sf_summary *out, const sf_outcome *outcomes, size_t count);
 
 typedef struct sf_verdict {
     size_t pairs;                           /* seeds that both have */
@@ -35,7 +38,7 @@ typedef struct sf_verdict {
 } sf_verdict;
 
 /* `threshold` in percent is only named. Mechanisms are named as they are spelled. */
-sf_verdict sf_judge(const char *name, const sf_outcome *ours, size_t our_count, const char *baseline_name,
-                    const sf_outcome *baseline, size_t baseline_count, double threshold);
+sf_status sf_judge(sf_verdict *out, const char *name, const sf_outcome *ours, size_t our_count,
+                   const char *baseline_name, const sf_outcome *baseline, size_t baseline_count, double threshold);
 
 #endif

@@ -70,11 +70,11 @@ static void sign_test_is_scipys(void **state) {
 
 static void wilcoxon_is_scipys(void **state) {
     (void)state;
-    static const double depression[] = {0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01};
-    static const double darwin[] = {6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60, -67, 75};
+    double depression[] = {0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01};
+    double darwin[] = {6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60, -67, 75};
     assert_near(sf_wilcoxon_test(depression, COUNT(depression)), 0.0390625, 1e-12);
     assert_near(sf_wilcoxon_test(darwin, COUNT(darwin)), 0.041259765625, 1e-12);
-    static const double zeros[] = {0, 0};
+    double zeros[] = {0, 0};
     assert_near(sf_wilcoxon_test(zeros, 2), 1, 0);
 }
 
@@ -110,30 +110,54 @@ static void wilcoxon_with_ties_is_exact(void **state) {
         double differences[12];
         const size_t count = 1 + sf_draw_below(&draws, 12);
         for (size_t i = 0; i < count; i++) differences[i] = (double)sf_draw_below(&draws, 9) - 4;
-        assert_near(sf_wilcoxon_test(differences, count), brute_force(differences, count), 1e-12);
+        const double expected = brute_force(differences, count);
+        assert_near(sf_wilcoxon_test(differences, count), expected, 1e-12);
     }
+}
+
+/* scipy.stats.wilcoxon(d, correction=True, mode="approx") of the same differences. */
+static void many_pairs_are_scipys(void **state) {
+    (void)state;
+    double ties[300], plain[250];
+    for (int i = 0; i < 300; i++) ties[i] = i * 7 % 41 - 18;
+    for (int i = 0; i < 250; i++) plain[i] = (i + 1) * (i % 5 < 3 ? 1.0 : -1.0);
+    assert_near(sf_wilcoxon_test(ties, COUNT(ties)), 0.0088348281571608, 1e-12);
+    assert_near(sf_wilcoxon_test(plain, COUNT(plain)), 0.00905826184700848, 1e-12);
 }
 
 /* A 95 % interval of the median holds the true median in about 95 of 100 samples (a little less for small ones). */
 static void bootstrap_covers(void **state) {
     (void)state;
-    enum { TRIALS = 400, SIZE = 15, RESAMPLES = 500 };
+    enum { TRIALS = 400, SIZE = 15 };
     sf_draws draws = sf_draws_at((sf_index){.seed = 6, .stream = 99});
-    double scratch[SIZE + RESAMPLES];
+    uint32_t scratch[SIZE];
     size_t covered = 0;
     for (int trial = 0; trial < TRIALS; trial++) {
         double values[SIZE];
         for (size_t i = 0; i < SIZE; i++) values[i] = sf_draw_unit(&draws);
-        const sf_interval interval = sf_bootstrap_median(values, SIZE, RESAMPLES, (uint32_t)trial, scratch);
+        const sf_interval interval = sf_bootstrap_median(values, SIZE, (uint32_t)trial, scratch);
         covered += interval.low <= 0.5 && 0.5 <= interval.high;
         assert_true(interval.low <= interval.high);
     }
     printf("  %zu of %d intervals cover the median\n", covered, (int)TRIALS);
     assert_true(covered >= TRIALS * 90 / 100 && covered <= TRIALS * 99 / 100);
-    const double same[] = {2, 2, 2};
-    const sf_interval point = sf_bootstrap_median(same, 3, RESAMPLES, 1, scratch);
+    double same[] = {2, 2, 2};
+    const sf_interval point = sf_bootstrap_median(same, 3, 1, scratch);
     assert_true(point.low == 2 && point.high == 2);
-    assert_true(isnan(sf_bootstrap_median(same, 0, RESAMPLES, 1, scratch).low));
+    assert_true(isnan(sf_bootstrap_median(same, 0, 1, scratch).low));
+}
+
+static void quartiles_are_quantiles(void **state) {
+    (void)state;
+    sf_draws draws = sf_draws_at((sf_index){.seed = 7, .stream = 99});
+    for (int trial = 0; trial < 2000; trial++) {
+        double values[40], copy[40], got[3];
+        const size_t count = 1 + sf_draw_below(&draws, COUNT(values));
+        const uint32_t distinct = 1 + sf_draw_below(&draws, 50); /* many ties, or few */
+        for (size_t i = 0; i < count; i++) values[i] = copy[i] = sf_draw_below(&draws, distinct);
+        sf_quartiles(values, count, &got[0], &got[1], &got[2]);
+        for (int q = 0; q < 3; q++) assert_near(got[q], sf_quantile(copy, count, 0.25 * (q + 1)), 1e-12);
+    }
 }
 
 int main(void) {
@@ -144,7 +168,9 @@ int main(void) {
         cmocka_unit_test(sign_test_is_scipys),
         cmocka_unit_test(wilcoxon_is_scipys),
         cmocka_unit_test(wilcoxon_with_ties_is_exact),
+        cmocka_unit_test(many_pairs_are_scipys),
         cmocka_unit_test(bootstrap_covers),
+        cmocka_unit_test(quartiles_are_quantiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,13 @@ static void assert_says(const sf_verdict *v, const char *text) {
     if (strstr(v->sentence, text) == NULL) fail_msg("'%s' is not in: %s", text, v->sentence);
 }
 
+static sf_verdict judge(const char *name, const sf_outcome *ours, size_t our_count, const char *baseline_name,
+                        const sf_outcome *baseline, size_t baseline_count, double threshold) {
+    sf_verdict v;
+    assert_int_equal(sf_judge(&v, name, ours, our_count, baseline_name, baseline, baseline_count, threshold), SF_OK);
+    return v;
+}
+
 static const double full_epochs[] = {50, 48, 60, 20, 79, 55, 45, 50, 52, 41};
 static const double topk_epochs[] = {6, 5, 12, 3, 16, 6, 4, 7, 6, 5};
 static const double never[SEEDS] = {0};
@@ -37,7 +44,7 @@ static void clear_difference(void **state) {
     sf_outcome full[SEEDS], topk[SEEDS];
     fill(full, full_epochs, 100);
     fill(topk, topk_epochs, 100);
-    const sf_verdict v = sf_judge("topk:5", topk, SEEDS, "full", full, SEEDS, 95);
+    const sf_verdict v = judge("topk:5", topk, SEEDS, "full", full, SEEDS, 95);
     printf("  %s\n", v.sentence);
     assert_int_equal(v.sooner, 10);
     assert_true(fabs(v.p_speed - 0.001953125) < 1e-12); /* 2 / 2^10, by hand */
@@ -45,7 +52,7 @@ static void clear_difference(void **state) {
     assert_says(&v, "topk:5 reaches 95 % in 6 epochs (median of 10 seeds), full in 50 epochs");
     assert_says(&v, "times faster");
     assert_says(&v, "held-out accuracy equal (100.0 vs 100.0)");
-    const sf_verdict back = sf_judge("full", full, SEEDS, "topk:5", topk, SEEDS, 95);
+    const sf_verdict back = judge("full", full, SEEDS, "topk:5", topk, SEEDS, 95);
     assert_says(&back, "times slower");
 }
 
@@ -54,7 +61,7 @@ static void few_seeds_claim_nothing(void **state) {
     sf_outcome full[SEEDS], topk[SEEDS];
     fill(full, full_epochs, 100);
     fill(topk, topk_epochs, 100);
-    const sf_verdict v = sf_judge("topk:5", topk, 3, "full", full, 3, 95);
+    const sf_verdict v = judge("topk:5", topk, 3, "full", full, 3, 95);
     assert_says(&v, "3 seeds are too few for a test");
     assert_null(strstr(v.sentence, "p ="));
 }
@@ -64,14 +71,14 @@ static void censored_baseline_gives_a_bound(void **state) {
     sf_outcome full[SEEDS], topk[SEEDS];
     fill(full, never, 50);
     fill(topk, topk_epochs, 99);
-    const sf_verdict v = sf_judge("topk:5", topk, SEEDS, "full", full, SEEDS, 95);
+    const sf_verdict v = judge("topk:5", topk, SEEDS, "full", full, SEEDS, 95);
     printf("  %s\n", v.sentence);
     assert_says(&v, "full never:");
     assert_says(&v, "at least 17 times faster");
     assert_says(&v, "held-out accuracy higher (99.0 vs 50.0");
-    const sf_verdict back = sf_judge("full", full, SEEDS, "topk:5", topk, SEEDS, 95);
+    const sf_verdict back = judge("full", full, SEEDS, "topk:5", topk, SEEDS, 95);
     assert_says(&back, "full never reaches 95 %");
-    const sf_verdict neither = sf_judge("banded:5", full, SEEDS, "block:5", full, SEEDS, 95);
+    const sf_verdict neither = judge("banded:5", full, SEEDS, "block:5", full, SEEDS, 95);
     assert_says(&neither, "neither banded:5 nor block:5 reaches 95 %");
     assert_true(isnan(neither.speedup));
 }
@@ -83,7 +90,7 @@ static void chance_is_called_chance(void **state) {
                         other[] = {30, 11, 29, 12, 28, 9, 31, 10, 33, 10};
     fill(a, one, 90);
     fill(b, other, 90);
-    const sf_verdict v = sf_judge("a", a, SEEDS, "b", b, SEEDS, 95);
+    const sf_verdict v = judge("a", a, SEEDS, "b", b, SEEDS, 95);
     printf("  %s\n", v.sentence);
     assert_true(v.p_speed > 0.05);
     assert_says(&v, "may be chance");
@@ -95,7 +102,7 @@ static void seeds_pair_by_value(void **state) {
     fill(full, full_epochs, 100);
     fill(topk, topk_epochs, 100);
     for (size_t i = 0; i < SEEDS; i++) topk[i].seed += 7; /* three in common */
-    const sf_verdict v = sf_judge("topk:5", topk, SEEDS, "full", full, SEEDS, 95);
+    const sf_verdict v = judge("topk:5", topk, SEEDS, "full", full, SEEDS, 95);
     assert_int_equal(v.pairs, 3);
 }
 

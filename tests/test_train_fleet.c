@@ -44,12 +44,12 @@ static sf_fleet *train_all(const char *task, const sf_config *configs, size_t co
 }
 
 typedef struct result {
-    sf_report report;
+    sf_result result;
     uint64_t hash;
 } result;
 
 static result result_of(const sf_fleet *fleet, size_t s) {
-    return (result){sf_fleet_report(fleet, s), sf_fleet_weights_hash(fleet, s)};
+    return (result){sf_fleet_result(fleet, s), sf_fleet_weights_hash(fleet, s)};
 }
 
 static result train_one(const char *task, const sf_config *config) {
@@ -65,9 +65,9 @@ enum { MECHANISMS = sizeof mechanisms / sizeof *mechanisms, RUNS = 2 * MECHANISM
 
 static void assert_same_run(const result *a, const result *b) {
     assert_int_equal(a->hash, b->hash);
-    assert_true(a->report.last.train_loss == b->report.last.train_loss);
-    assert_true(a->report.last.heldout_loss == b->report.last.heldout_loss);
-    assert_int_equal(a->report.status, b->report.status);
+    assert_true(a->result.last.train_loss == b->result.last.train_loss);
+    assert_true(a->result.last.heldout_loss == b->result.last.heldout_loss);
+    assert_int_equal(a->result.status, b->result.status);
 }
 
 static void threads_and_company_do_not_change_a_bit(void **state) {
@@ -115,7 +115,7 @@ static void a_mechanism_that_keeps_all_is_full(void **state) {
     (void)state;
     const sf_config full = small_config("full", "3", "1"), wide = small_config("topk:11", "3", "1");
     const result a = train_one("even-pairs", &full), b = train_one("even-pairs", &wide);
-    assert_string_equal(b.report.attention, "full");
+    assert_string_equal(b.result.attention, "full");
     assert_same_run(&a, &b);
 }
 
@@ -136,7 +136,7 @@ static void lengths_are_the_papers(void **state) {
         set(&config, "length", "40");
         sf_fleet *fleet;
         assert_int_equal(sf_fleet_create(&fleet, "even-pairs", &config, 1), SF_OK);
-        assert_int_equal(sf_fleet_report(fleet, 0).positions, expected[i].positions);
+        assert_int_equal(sf_fleet_result(fleet, 0).positions, expected[i].positions);
         sf_fleet_destroy(fleet);
     }
 }
@@ -160,11 +160,11 @@ static void every_optimizer_and_schedule_learns(void **state) {
             set(&config, "weight-decay", "0.0001");
             set(&config, "schedule", schedules[s]);
             if (s == 2) set(&config, "warmup", "3");
-            const sf_report report = train_one("even-pairs", &config).report;
-            printf("  %s, %s: %.1f %% in epoch %zu\n", optimizers[o][0].value, schedules[s], report.last.train_accuracy,
-                   report.converged_epoch);
-            assert_true(report.last.train_accuracy >= SF_CONVERGED_AT);
-            assert_true(report.last.heldout_accuracy >= SF_CONVERGED_AT);
+            const sf_result result = train_one("even-pairs", &config).result;
+            printf("  %s, %s: %.1f %% in epoch %zu\n", optimizers[o][0].value, schedules[s], result.last.train_accuracy,
+                   result.converged_epoch);
+            assert_true(result.last.train_accuracy >= SF_CONVERGED_AT);
+            assert_true(result.last.heldout_accuracy >= SF_CONVERGED_AT);
         }
 }
 
@@ -176,10 +176,10 @@ static void stop_at_stops(void **state) {
     set(&config, "epochs", "60");
     set(&config, "momentum", "0.9");
     set(&config, "stop-at", "95");
-    const sf_report report = train_one("even-pairs", &config).report;
-    assert_int_equal(report.status, SF_RUN_STOPPED);
-    assert_int_equal(report.converged_epoch, report.last.epoch);
-    assert_true(report.last.epoch < 60);
+    const sf_result result = train_one("even-pairs", &config).result;
+    assert_int_equal(result.status, SF_RUN_STOPPED);
+    assert_int_equal(result.converged_epoch, result.last.epoch);
+    assert_true(result.last.epoch < 60);
 }
 
 /* Divergence is an event of its run: named, and without effect on its neighbours. */
@@ -192,12 +192,12 @@ static void divergence_stays_with_its_run(void **state) {
     set(&configs[1], "momentum", "0.99");
     set(&configs[1], "epochs", "50");
     sf_fleet *fleet = train_all("even-pairs", configs, 3);
-    const sf_report wild = sf_fleet_report(fleet, 1);
+    const sf_result wild = sf_fleet_result(fleet, 1);
     const result calm = result_of(fleet, 0);
     assert_int_equal(wild.status, SF_RUN_DIVERGED);
     assert_true(wild.diverged_epoch > 0);
     assert_int_equal(wild.last.epoch, wild.diverged_epoch - 1);
-    assert_int_equal(calm.report.status, SF_RUN_DONE);
+    assert_int_equal(calm.result.status, SF_RUN_DONE);
     const result alone = train_one("even-pairs", &configs[0]);
     assert_same_run(&calm, &alone);
     sf_fleet_destroy(fleet);
@@ -217,10 +217,10 @@ static void a_users_file_trains(void **state) {
     sf_config_init(&config);
     set(&config, "epochs", "1");
     set(&config, "blocks", "1");
-    const sf_report report = train_one(name, &config).report;
-    assert_int_equal(report.train_count, 48);
-    assert_int_equal(report.heldout_count, 12);
-    assert_int_equal(report.positions, 3);
+    const sf_result result = train_one(name, &config).result;
+    assert_int_equal(result.train_count, 48);
+    assert_int_equal(result.heldout_count, 12);
+    assert_int_equal(result.positions, 3);
     set(&config, "vocab", "3");
     sf_fleet *fleet;
     assert_int_equal(sf_fleet_create(&fleet, name, &config, 1), SF_BAD_INPUT);

@@ -10,14 +10,14 @@ typedef struct sf_member { /* one model of a fleet */
     sf_config config;
     sf_model model;
     const sf_run_data *data;
-    sf_report report; /* status decides whether the member takes part in the next epoch */
+    sf_result result; /* status decides whether the member takes part in the next epoch */
 } sf_member;
 
 typedef struct sf_backend {
     unsigned version; /* 1; members are only ever appended */
     const char *name, *summary;
     sf_status (*open)(void **state, sf_member *members /* [S] */, size_t S, size_t threads);
-    /* Trains every running member for one epoch and evaluates it: fills report.last, or marks it diverged. A member
+    /* Trains every running member for one epoch and evaluates it: fills result.last, or marks it diverged. A member
      * that diverged, and all of them if the watch said stop (then false is returned), are as after their last epoch. */
     bool (*advance)(void *state, const sf_watch *watch);
     /* A member's state is 1 block of weights and sf_optimizer_moments() more; they are copied out and in. */

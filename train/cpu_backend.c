@@ -151,7 +151,7 @@ static ending train_epoch(const desk *at, weights *w, sf_member *member, size_t 
         sf_cpu_gradient(at->crew, &loss, at->gradient, w->plan, w->params, &batch, &moment);
         const double norm = sf_gradient_norm(at->gradient, member->model.size);
         if (!isfinite(loss) || !isfinite(norm)) {
-            member->report.diverged_step = step + 1;
+            member->result.diverged_step = step + 1;
             return DIVERGED;
         }
         sf_optimizer_update(w->params, w->moments, at->gradient, (float)sf_clip_factor(norm, config->clip), config,
@@ -204,9 +204,9 @@ static void go_back(const weights *w, const sf_member *member) {
 }
 
 static ending advance_one(const desk *at, weights *w, sf_member *member, const sf_watch *watch) {
-    sf_report *report = &member->report;
-    if (report->status != SF_RUN_RUNNING) return COMPLETE;
-    sf_epoch row = {.epoch = report->last.epoch + 1};
+    sf_result *result = &member->result;
+    if (result->status != SF_RUN_RUNNING) return COMPLETE;
+    sf_epoch row = {.epoch = result->last.epoch + 1};
     remember(w, member);
     ending end = train_epoch(at, w, member, row.epoch, watch);
     if (end == COMPLETE) {
@@ -214,13 +214,13 @@ static ending advance_one(const desk *at, weights *w, sf_member *member, const s
         if (!isfinite(row.train_loss) || !isfinite(row.heldout_loss)) end = DIVERGED;
     }
     if (end == COMPLETE) {
-        report->last = row;
+        result->last = row;
         return end;
     }
     go_back(w, member);
     if (end == DIVERGED) {
-        report->status = SF_RUN_DIVERGED;
-        report->diverged_epoch = row.epoch;
+        result->status = SF_RUN_DIVERGED;
+        result->diverged_epoch = row.epoch;
     }
     return end;
 }

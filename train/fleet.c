@@ -77,11 +77,11 @@ static sf_status open_member(sf_fleet *fleet, const char *task, const sf_config 
         .attention = attention,
     };
     SF_TRY(sf_model_create(&member->model, &shape));
-    sf_attention_spell(member->report.attention, &attention);
-    member->report.parameters = member->model.parameters;
-    member->report.positions = shape.T;
-    member->report.train_count = sf_dataset_count(member->data->training);
-    member->report.heldout_count = sf_dataset_count(member->data->heldout);
+    sf_attention_spell(member->result.attention, &attention);
+    member->result.parameters = member->model.parameters;
+    member->result.positions = shape.T;
+    member->result.train_count = sf_dataset_count(member->data->training);
+    member->result.heldout_count = sf_dataset_count(member->data->heldout);
     return SF_OK;
 }
 
@@ -125,14 +125,14 @@ void sf_fleet_destroy(sf_fleet *fleet) {
 }
 
 static void settle(sf_member *member) {
-    sf_report *report = &member->report;
-    if (report->status != SF_RUN_RUNNING) return;
-    if (report->converged_epoch == 0 && report->last.train_accuracy >= SF_CONVERGED_AT)
-        report->converged_epoch = report->last.epoch;
-    if (member->config.stop_at > 0 && report->last.train_accuracy >= member->config.stop_at)
-        report->status = SF_RUN_STOPPED;
-    else if (report->last.epoch >= (size_t)member->config.epochs)
-        report->status = SF_RUN_DONE;
+    sf_result *result = &member->result;
+    if (result->status != SF_RUN_RUNNING) return;
+    if (result->converged_epoch == 0 && result->last.train_accuracy >= SF_CONVERGED_AT)
+        result->converged_epoch = result->last.epoch;
+    if (member->config.stop_at > 0 && result->last.train_accuracy >= member->config.stop_at)
+        result->status = SF_RUN_STOPPED;
+    else if (result->last.epoch >= (size_t)member->config.epochs)
+        result->status = SF_RUN_DONE;
 }
 
 sf_status sf_fleet_advance(sf_fleet *fleet) {
@@ -159,20 +159,20 @@ void sf_fleet_resume(sf_fleet *fleet, size_t s, const sf_epoch *last, size_t con
     sf_member *member = &fleet->members[s];
     for (size_t i = 0; i <= sf_optimizer_moments(&member->config); i++)
         fleet->backend->write(fleet->state, s, i, blocks[i]);
-    member->report.last = *last;
-    member->report.converged_epoch = converged_epoch;
+    member->result.last = *last;
+    member->result.converged_epoch = converged_epoch;
     settle(member);
 }
 
 sf_epoch sf_fleet_evaluate(sf_fleet *fleet, size_t s) {
-    sf_epoch row = {.epoch = fleet->members[s].report.last.epoch};
+    sf_epoch row = {.epoch = fleet->members[s].result.last.epoch};
     fleet->backend->evaluate(fleet->state, s, &row);
     return row;
 }
 
 bool sf_fleet_finished(const sf_fleet *fleet) {
     for (size_t s = 0; s < fleet->S; s++)
-        if (fleet->members[s].report.status == SF_RUN_RUNNING) return false;
+        if (fleet->members[s].result.status == SF_RUN_RUNNING) return false;
     return true;
 }
 
@@ -180,8 +180,8 @@ size_t sf_fleet_count(const sf_fleet *fleet) {
     return fleet->S;
 }
 
-sf_report sf_fleet_report(const sf_fleet *fleet, size_t s) {
-    return fleet->members[s].report;
+sf_result sf_fleet_result(const sf_fleet *fleet, size_t s) {
+    return fleet->members[s].result;
 }
 
 uint64_t sf_fleet_weights_hash(const sf_fleet *fleet, size_t s) {

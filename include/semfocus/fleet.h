@@ -4,7 +4,7 @@
  *   sf_fleet *fleet;
  *   sf_fleet_create(&fleet, "even-pairs", configs, count);     configs as from sf_config_set; recipes are filled in
  *   while (!sf_fleet_finished(fleet)) sf_fleet_advance(fleet);
- *   sf_fleet_report(fleet, 0).converged_epoch
+ *   sf_fleet_result(fleet, 0).converged_epoch
  *   sf_fleet_destroy(fleet); */
 #ifndef SEMFOCUS_FLEET_H
 #define SEMFOCUS_FLEET_H
@@ -32,9 +32,10 @@ typedef enum sf_run_status {
 typedef struct sf_epoch { /* after an epoch, without dropout, over the whole sets; accuracies in percent */
     size_t epoch;         /* from 1; 0 before the first */
     double train_loss, train_accuracy, heldout_loss, heldout_accuracy;
+    double seconds; /* it took, where a store says so */
 } sf_epoch;
 
-typedef struct sf_report {
+typedef struct sf_result {
     sf_run_status status;
     sf_epoch last;
     size_t converged_epoch;               /* first epoch with training accuracy >= 95 %; 0: not yet */
@@ -42,7 +43,7 @@ typedef struct sf_report {
     size_t parameters, positions;         /* of the model; positions include padding and globals */
     size_t train_count, heldout_count;    /* sequences */
     char attention[SF_SPELLING_SIZE];     /* as resolved: a mechanism that keeps every key is full */
-} sf_report;
+} sf_result;
 
 /* Looked at during an epoch; every member may be NULL. */
 typedef struct sf_watch {
@@ -58,7 +59,7 @@ sf_status sf_fleet_advance(sf_fleet *fleet);
 void sf_fleet_watch(sf_fleet *fleet, const sf_watch *watch); /* must outlive the fleet */
 bool sf_fleet_finished(const sf_fleet *fleet);
 size_t sf_fleet_count(const sf_fleet *fleet);
-sf_report sf_fleet_report(const sf_fleet *fleet, size_t s);
+sf_result sf_fleet_result(const sf_fleet *fleet, size_t s);
 uint64_t sf_fleet_weights_hash(const sf_fleet *fleet, size_t s);   /* of the weights now: equal iff every bit is */
 const sf_config *sf_fleet_config(const sf_fleet *fleet, size_t s); /* with the task's recipe */
 void sf_fleet_destroy(sf_fleet *fleet);

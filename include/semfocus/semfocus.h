@@ -5,6 +5,7 @@
 #include "semfocus/attention.h"
 #include "semfocus/fleet.h"
 #include "semfocus/parity.h"
+#include "semfocus/report.h"
 #include "semfocus/session.h"
 #include "semfocus/settings.h"
 #include "semfocus/status.h"

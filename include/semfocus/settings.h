@@ -40,9 +40,9 @@ typedef struct sf_config {
     /* machine and output */
     int64_t threads, device, precision, checkpoint_seconds, json, quiet;
     int64_t count;
-    char out[SF_PATH_SIZE], store[SF_PATH_SIZE], where[1024];
+    char out[SF_PATH_SIZE], store[SF_PATH_SIZE], figures[SF_PATH_SIZE], where[1024];
     int64_t format; /* sf_export_format */
-    int64_t best, seeds, dry_run, fail_fast;
+    int64_t best, seeds, dry_run, fail_fast, plot;
     uint64_t given; /* bit i: setting i of the table was set by the user */
 } sf_config;
 
@@ -61,8 +61,16 @@ typedef enum sf_setting_group {
     SF_GROUP_QUERY = 512,   /* which runs */
     SF_GROUP_EXPORT = 1024, /* what of a run is exported */
     SF_GROUP_STUDY = 2048,  /* how a study is done */
-    SF_GROUP_SAVING = 4096  /* how runs are saved */
+    SF_GROUP_SAVING = 4096, /* how runs are saved */
+    SF_GROUP_REPORT = 8192  /* what is drawn of the results */
 } sf_setting_group;
+
+/* What a run depends on, and what a study takes: on the command line and in a file. */
+enum {
+    SF_RUN_GROUPS = SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING,
+    SF_STUDY_GROUPS = SF_RUN_GROUPS | SF_GROUP_STUDY | SF_GROUP_SAVING | SF_GROUP_REPORT | SF_GROUP_OUT |
+                      SF_GROUP_MACHINE | SF_GROUP_STORE | SF_GROUP_OUTPUT
+};
 
 typedef struct sf_setting {
     const char *name;

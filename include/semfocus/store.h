@@ -51,7 +51,7 @@ sf_status sf_store_each_epoch(sf_store *store, const sf_stored_run *run,
                               void (*each)(void *context, const sf_epoch *row), void *context);
 /* The settings a run was made with, and its environment as JSON text (release with free()). */
 sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *run);
-sf_status sf_store_environment(char **out, sf_store *store, const sf_stored_run *run);
+sf_status sf_store_environment(char **out, sf_store *store, const char *id);
 
 /* Plain weights under their published names, of the last checkpoint or the best; "-" is standard output. */
 sf_status sf_store_export_weights(sf_store *store, const sf_stored_run *run, bool best, const char *path);

@@ -1,0 +1,44 @@
+/* The page of what a store holds, without training anything. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static int show(sf_study *study, sf_store *store, const cli_request *request) {
+    const sf_config *config = &request->config;
+    size_t count;
+    sf_status status = sf_report_check(report_path(config));
+    if (status == SF_OK) status = sf_study_plan_stored(study, store, config->where);
+    if (status == SF_OK) status = sf_study_judge(study, store);
+    if (status != SF_OK) return fail(status);
+    sf_study_runs(study, &count);
+    if (count == 0)
+        return fail_usage("there are no such runs in the store '%s'; train some, or leave out --where", config->store);
+    const bool to_stdout = strcmp(report_path(config), "-") == 0;
+    if (!config->quiet && !to_stdout) {
+        const int code = print_results(study, config->json != 0);
+        if (code != EXIT_DONE) return code;
+    }
+    return write_report(study, store, request, config);
+}
+
+static int run(const cli_request *request) {
+    sf_store *store = NULL;
+    sf_study *study = NULL;
+    sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ);
+    if (status == SF_OK) status = sf_study_create(&study);
+    const int code = status == SF_OK ? show(study, store, request) : fail(status);
+    sf_study_destroy(study);
+    sf_store_close(store);
+    return code;
+}
+
+const cli_verb verb_report = {
+    .name = "report",
+    .usage = "[--where SQL] [--out report.html] [--figures DIR] [--plot]",
+    .summary = "table, verdicts, page and figures of the runs a store holds",
+    .details = "Runs are grouped by everything but the seed. --out - writes the page to standard output.\n"
+               "example: semfocus report --where \"task = 'even-pairs'\" --figures figures\n",
+    .groups = SF_GROUP_QUERY | SF_GROUP_REPORT | SF_GROUP_OUT | COMMON_GROUPS,
+    .run = run,
+};

@@ -1,0 +1,332 @@
+#include "report/figure.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "report/svg.h"
+#include "semfocus/report.h"
+
+static const sf_figure figures[] = {
+    {"training-loss", "Training loss", "Median and middle half of the seeds.", SF_TRAIN_LOSS},
+    {"training-accuracy", "Training accuracy (%)", "Dashed: 95 %, where a run has converged.",
+     SF_TRAIN_ACCURACY},
+    {"heldout-accuracy", "Held-out accuracy (%)", "On sequences that training never saw.", SF_HELDOUT_ACCURACY},
+    {"convergence", "Epochs to 95 % training accuracy", "A dot a seed, a bar at the median.", SF_QUANTITIES},
+};
+enum { FIGURES = sizeof figures / sizeof *figures, MOST_POINTS = 400, WIDTH = 640, HEIGHT = 360, ROW = 26 };
+
+const sf_figure *sf_figure_at(size_t i) {
+    return i < FIGURES ? &figures[i] : NULL;
+}
+
+bool sf_figure_describe(sf_figure_info *out, size_t i) {
+    if (i >= FIGURES) return false;
+    *out = (sf_figure_info){figures[i].name, figures[i].title};
+    return true;
+}
+
+size_t sf_figure_style(const sf_study *study, size_t from, size_t group) {
+    const size_t baseline = sf_study_group(study, from)->baseline;
+    if (group == baseline) return 0;
+    return group - from + (group < baseline ? 1 : 0);
+}
+
+/* Okabe and Ito's palette, which colour-blind people tell apart; the baseline is neutral. */
+static const char *const palette[SF_COLOURS + 1] = {"#333333", "#0072b2", "#d55e00", "#009e73",
+                                                    "#cc79a7", "#e69f00", "#56b4e9", "#8c510a"};
+
+static size_t colour_of(size_t style) {
+    return style == 0 ? 0 : 1 + (style - 1) % SF_COLOURS;
+}
+
+static size_t dash_of(size_t style) {
+    return style == 0 ? 0 : (style - 1) / SF_COLOURS;
+}
+
+static void open_svg(FILE *out, const sf_figure *figure, const char *task, int height, bool standalone) {
+    fprintf(out, "<svg class=\"figure\" viewBox=\"0 0 %d %d\" role=\"img\"", WIDTH, height);
+    if (standalone)
+        fprintf(out, " xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\"", WIDTH,
+                height);
+    fputs(" aria-label=\"", out);
+    sf_markup_text(out, task);
+    fputs(": ", out);
+    sf_markup_text(out, figure->title);
+    fputc('"', out);
+}
+
+/* What a page says by its style sheet a lone file says itself, in the plainest way: every program reads that. */
+static void print_lone_style(FILE *out, int height) {
+    fprintf(out,
+            "<style>.grid{stroke:#ddd}.tick{fill:#555;font-size:12px}.axis{fill:#222;font-size:13px}"
+            ".threshold{stroke:#777;stroke-dasharray:5 4}.key{fill:#222;font-size:13px}</style>\n"
+            "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
+            WIDTH, height);
+}
+
+static void open_series(FILE *out, const sf_study *study, size_t from, size_t group, size_t runs) {
+    const size_t style = sf_figure_style(study, from, group);
+    fprintf(out, "<g class=\"series c%zu d%zu\" data-series=\"%zu\" data-name=\"", colour_of(style), dash_of(style),
+            group - from);
+    sf_markup_text(out, sf_study_group(study, group)->name);
+    fprintf(out, "\" data-runs=\"%zu\"", runs);
+}
+
+static void print_numbers(FILE *out, const char *name, const double *values, size_t count, size_t step) {
+    fprintf(out, " data-%s=\"", name);
+    for (size_t i = 0; i < count; i += step) fprintf(out, i > 0 ? " %.5g" : "%.5g", values[i]);
+    fputc('"', out);
+}
+
+static void print_paint(FILE *out, size_t style, bool is_band, bool standalone) {
+    static const char *const dashes[] = {"none", "7 4", "2 3"};
+    if (!standalone) return;
+    if (is_band)
+        fprintf(out, " fill=\"%s\" fill-opacity=\"0.18\"", palette[colour_of(style)]);
+    else
+        fprintf(out, " fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\"",
+                palette[colour_of(style)], dashes[dash_of(style) % 3]);
+}
+
+typedef struct drawing { /* the curves of a figure on their way to paper */
+    sf_series series[SF_MOST_SERIES];
+    size_t count;
+    size_t epochs; /* of the longest */
+    double low, high;
+    sf_scale x, y;
+} drawing;
+
+static void close_drawing(drawing *d) {
+    for (size_t i = 0; i < d->count; i++) sf_series_close(&d->series[i]);
+}
+
+static sf_status open_drawing(drawing *d, const sf_study *study, size_t from, size_t to, sf_quantity quantity) {
+    *d = (drawing){.low = INFINITY, .high = -INFINITY};
+    for (size_t g = from; g < to && d->count < SF_MOST_SERIES; g++) {
+        SF_TRY(sf_series_open(&d->series[d->count], study, g, quantity));
+        const sf_series *s = &d->series[d->count++];
+        if (s->epochs > d->epochs) d->epochs = s->epochs;
+        for (size_t e = 0; e < s->epochs; e++) {
+            d->low = fmin(d->low, s->low[e]);
+            d->high = fmax(d->high, s->high[e]);
+        }
+    }
+    return SF_OK;
+}
+
+static void choose_scales(drawing *d, sf_quantity quantity) {
+    if (d->epochs == 0) d->low = d->high = 0; /* nothing is finished: an empty frame */
+    d->x = (sf_scale){.low = d->epochs > 1 ? 1 : 0, .high = d->epochs > 1 ? (double)d->epochs : 2, .from = 62, .to = 620};
+    d->y = (sf_scale){.from = HEIGHT - 50, .to = 14};
+    if (quantity != SF_TRAIN_LOSS) {
+        d->y.low = fmin(90, 10 * floor(d->low / 10));
+        d->y.high = 100 + 0.02 * (100 - d->y.low);
+        return;
+    }
+    d->y.is_log = d->low > 0 && d->high / d->low >= 20; /* else most of it would lie on the bottom */
+    d->y.low = d->y.is_log ? d->low / 1.15 : 0;
+    d->y.high = d->y.is_log ? d->high * 1.15 : d->high > 0 ? d->high * 1.05 : 1;
+}
+
+static void draw_series(FILE *out, const drawing *d, const sf_series *s, const sf_study *study, size_t from,
+                        bool standalone) {
+    const size_t style = sf_figure_style(study, from, s->group);
+    const size_t step = (s->epochs + MOST_POINTS - 1) / MOST_POINTS;
+    double xs[2 * MOST_POINTS + 2], ys[2 * MOST_POINTS + 2], medians[MOST_POINTS + 1];
+    size_t count = 0;
+    for (size_t e = 0; e < s->epochs; e = e + step < s->epochs || e + 1 == s->epochs ? e + step : s->epochs - 1) {
+        xs[count] = (double)(e + 1);
+        ys[count] = s->high[e];
+        medians[count++] = s->median[e];
+    }
+    open_series(out, study, from, s->group, s->runs);
+    if (!standalone) {
+        fprintf(out, " data-step=\"%zu\"", step);
+        print_numbers(out, "low", s->low, s->epochs, step);
+        print_numbers(out, "median", s->median, s->epochs, step);
+        print_numbers(out, "high", s->high, s->epochs, step);
+    }
+    fputs("><title>", out);
+    sf_markup_text(out, sf_study_group(study, s->group)->name);
+    fprintf(out, ", %zu seed%s</title>\n", s->runs, s->runs == 1 ? "" : "s");
+    if (s->runs > 1) { /* there along the upper edge, back along the lower */
+        for (size_t i = 0; i < count; i++) {
+            xs[count + i] = xs[count - 1 - i];
+            ys[count + i] = s->low[(size_t)xs[count - 1 - i] - 1];
+        }
+        fputs("<path class=\"band\" d=\"", out);
+        sf_svg_path(out, &d->x, &d->y, xs, ys, 2 * count);
+        fputs("Z\"", out);
+        print_paint(out, style, true, standalone);
+        fputs("/>\n", out);
+    }
+    fputs("<path class=\"line\" d=\"", out);
+    sf_svg_path(out, &d->x, &d->y, xs, medians, count);
+    fputc('"', out);
+    print_paint(out, style, false, standalone);
+    fprintf(out, "/><circle class=\"end\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"", sf_scale_place(&d->x, xs[count - 1]),
+            sf_scale_place(&d->y, medians[count - 1]));
+    if (standalone) fprintf(out, " fill=\"%s\"", palette[colour_of(style)]);
+    fputs("/></g>\n", out);
+}
+
+/* Names under the plot, for a figure that stands alone; gives the room they take. */
+static int legend_height(size_t series) {
+    return 24 * (int)((series + 2) / 3) + 10;
+}
+
+static void draw_legend(FILE *out, const drawing *d, const sf_study *study, size_t from) {
+    for (size_t i = 0; i < d->count; i++) {
+        const int x = 62 + (int)(i % 3) * 190, y = HEIGHT + 8 + (int)(i / 3) * 24;
+        fprintf(out, "<path d=\"M%d %dh26\"", x, y);
+        print_paint(out, sf_figure_style(study, from, d->series[i].group), false, true);
+        fprintf(out, "/><text class=\"key\" x=\"%d\" y=\"%d\">", x + 33, y + 4);
+        sf_markup_text(out, sf_study_group(study, d->series[i].group)->name);
+        fputs("</text>\n", out);
+    }
+}
+
+static sf_status draw_curves(FILE *out, const sf_figure *figure, const sf_study *study, size_t from, size_t to,
+                             bool standalone) {
+    drawing d;
+    const sf_status status = open_drawing(&d, study, from, to, figure->quantity);
+    if (status == SF_OK) {
+        choose_scales(&d, figure->quantity);
+        const int height = HEIGHT + (standalone ? legend_height(d.count) : 0);
+        open_svg(out, figure, sf_study_group(study, from)->task, height, standalone);
+        if (!standalone)
+            fprintf(out, " data-left=\"%.1f\" data-right=\"%.1f\" data-first=\"%g\" data-last=\"%g\"", d.x.from, d.x.to,
+                    d.x.low, d.x.high);
+        fputs(">\n", out);
+        if (standalone) print_lone_style(out, height);
+        sf_svg_axis(out, &d.x, &d.y, true, true, "epoch");
+        sf_svg_axis(out, &d.x, &d.y, false, false, figure->title);
+        if (figure->quantity == SF_TRAIN_ACCURACY)
+            fprintf(out, "<line class=\"threshold\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n", d.x.from,
+                    d.x.to, sf_scale_place(&d.y, SF_CONVERGED_AT), sf_scale_place(&d.y, SF_CONVERGED_AT));
+        for (size_t i = 0; i < d.count; i++)
+            if (d.series[i].epochs > 0) draw_series(out, &d, &d.series[i], study, from, standalone);
+        if (standalone) draw_legend(out, &d, study, from);
+        fputs("</svg>\n", out);
+    }
+    close_drawing(&d);
+    return status;
+}
+
+/* First epoch of a run's curve with 95 % training accuracy; 0: none. */
+static size_t arrival_of(const sf_study *study, size_t run, bool *finished) {
+    size_t count;
+    const sf_epoch *rows = sf_study_curve(study, run, &count, finished);
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].train_accuracy >= SF_CONVERGED_AT) return rows[i].epoch;
+    return 0;
+}
+
+static sf_scale convergence_scale(const sf_study *study, size_t from, size_t to) {
+    double low = INFINITY, high = 1;
+    for (size_t g = from; g < to; g++) {
+        for (size_t m = 0; m < sf_study_group(study, g)->runs; m++) {
+            bool finished;
+            const double epoch = (double)arrival_of(study, sf_study_member(study, g, m), &finished);
+            if (!finished || epoch == 0) continue;
+            low = fmin(low, epoch);
+            high = fmax(high, epoch);
+        }
+    }
+    const bool is_log = low >= 1 && high / low >= 10;
+    return (sf_scale){.low = is_log ? low / 1.2 : 0, .high = high * (is_log ? 1.2 : 1.05), .is_log = is_log, .from = 190, .to = 560};
+}
+
+static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_t from, size_t group, double y,
+                      bool standalone) {
+    const sf_group *g = sf_study_group(study, group);
+    const char *colour = palette[colour_of(sf_figure_style(study, from, group))];
+    size_t count;
+    const sf_planned_run *runs = sf_study_runs(study, &count);
+    open_series(out, study, from, group, g->finished);
+    fprintf(out, "><text class=\"key\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", x->from - 12, y + 4);
+    sf_markup_text(out, g->name);
+    fputs("</text>\n", out);
+    if (g->finished > 0 && isfinite(g->quartiles[1])) {
+        const double at = sf_scale_place(x, g->quartiles[1]);
+        fprintf(out, "<path class=\"line\" d=\"M%.1f %.1fV%.1f\"", at, y - 10, y + 10);
+        print_paint(out, sf_figure_style(study, from, group), false, standalone);
+        fputs("/>\n", out);
+    }
+    for (size_t m = 0; m < g->runs; m++) {
+        bool finished;
+        const size_t run = sf_study_member(study, group, m), epoch = arrival_of(study, run, &finished);
+        if (!finished) continue;
+        const double at = epoch > 0 ? sf_scale_place(x, (double)epoch) : x->to + 40;
+        fprintf(out, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"", at, y);
+        if (standalone) fprintf(out, " fill=\"%s\" fill-opacity=\"0.55\"", colour);
+        fprintf(out, "><title>seed %lld: ", (long long)runs[run].config.seed);
+        fprintf(out, epoch > 0 ? "epoch %zu</title></circle>\n" : "never</title></circle>\n", epoch);
+    }
+    fputs("</g>\n", out);
+}
+
+static sf_status draw_convergence(FILE *out, const sf_figure *figure, const sf_study *study, size_t from, size_t to,
+                                  bool standalone) {
+    if (to - from > SF_MOST_SERIES) to = from + SF_MOST_SERIES;
+    const int height = 70 + ROW * (int)(to - from);
+    const sf_scale x = convergence_scale(study, from, to), y = {.from = height - 50, .to = 14};
+    open_svg(out, figure, sf_study_group(study, from)->task, height, standalone);
+    fputs(">\n", out);
+    if (standalone) print_lone_style(out, height);
+    sf_svg_axis(out, &x, &y, true, true, "epochs to 95 % training accuracy");
+    fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">never</text>\n", x.to + 40,
+            y.from + 18);
+    for (size_t g = from; g < to; g++)
+        draw_dots(out, &x, study, from, g, 14 + ROW * ((double)(g - from) + 0.5), standalone);
+    fputs("</svg>\n", out);
+    return SF_OK;
+}
+
+sf_status sf_figure_draw(FILE *out, const sf_figure *figure, const sf_study *study, size_t from, size_t to,
+                         bool standalone) {
+    return (figure->quantity == SF_QUANTITIES ? draw_convergence : draw_curves)(out, figure, study, from, to, standalone);
+}
+
+static void print_csv_text(FILE *out, const char *text) {
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        if (*text == '"') fputc('"', out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+static void write_arrivals(FILE *out, const sf_study *study, size_t group) {
+    size_t count;
+    const sf_planned_run *runs = sf_study_runs(study, &count);
+    for (size_t m = 0; m < sf_study_group(study, group)->runs; m++) {
+        bool finished;
+        const size_t run = sf_study_member(study, group, m), epoch = arrival_of(study, run, &finished);
+        if (!finished) continue;
+        print_csv_text(out, sf_study_group(study, group)->name);
+        fprintf(out, ",%lld,", (long long)runs[run].config.seed);
+        if (epoch > 0) fprintf(out, "%zu", epoch);
+        fputc('\n', out);
+    }
+}
+
+sf_status sf_figure_write_csv(FILE *out, const sf_figure *figure, const sf_study *study, size_t from, size_t to) {
+    const bool curves = figure->quantity != SF_QUANTITIES;
+    fputs(curves ? "variant,epoch,runs,q25,median,q75\n" : "variant,seed,epochs\n", out);
+    for (size_t g = from; g < to; g++) {
+        if (!curves) {
+            write_arrivals(out, study, g);
+            continue;
+        }
+        sf_series s;
+        SF_TRY(sf_series_open(&s, study, g, figure->quantity));
+        for (size_t e = 0; e < s.epochs; e++) {
+            print_csv_text(out, sf_study_group(study, g)->name);
+            fprintf(out, ",%zu,%zu,%.10g,%.10g,%.10g\n", e + 1, s.runs, s.low[e], s.median[e], s.high[e]);
+        }
+        sf_series_close(&s);
+    }
+    return SF_OK;
+}

@@ -1,0 +1,123 @@
+#include "report/svg.h"
+
+#include <math.h>
+#include <string.h>
+
+static double transformed(const sf_scale *scale, double value) {
+    return scale->is_log ? log10(value) : value;
+}
+
+double sf_scale_place(const sf_scale *scale, double value) {
+    const double low = transformed(scale, scale->low), high = transformed(scale, scale->high);
+    double share = (transformed(scale, value) - low) / (high - low);
+    if (!(share > 0)) share = 0; /* also what a logarithmic scale cannot show */
+    if (share > 1) share = 1;
+    return scale->from + share * (scale->to - scale->from);
+}
+
+/* 1, 2 or 5 times a power of ten, so that about `wanted` steps fit. */
+static double round_step(double span, size_t wanted) {
+    const double rough = span / (double)wanted, power = pow(10, floor(log10(rough)));
+    const double share = rough / power;
+    return power * (share <= 1 ? 1 : share <= 2 ? 2 : share <= 5 ? 5 : 10);
+}
+
+static size_t log_ticks(double *ticks, const sf_scale *scale) {
+    const int first = (int)ceil(log10(scale->low) - 1e-9), last = (int)floor(log10(scale->high) + 1e-9);
+    const int step = (last - first) / 8 + 1;
+    size_t count = 0;
+    for (int power = first; power <= last && count < SF_MOST_TICKS; power += step) {
+        ticks[count++] = pow(10, power);
+        const double between[] = {2, 5};
+        for (size_t i = 0; i < 2 && last - first < 2; i++) { /* few decades: also 2 and 5 */
+            const double tick = between[i] * pow(10, power);
+            if (tick <= scale->high && count < SF_MOST_TICKS) ticks[count++] = tick;
+        }
+    }
+    return count;
+}
+
+size_t sf_scale_ticks(double ticks[SF_MOST_TICKS], const sf_scale *scale, size_t wanted, bool whole) {
+    if (scale->is_log) return log_ticks(ticks, scale);
+    double step = round_step(scale->high - scale->low, wanted);
+    if (whole && step < 1) step = 1;
+    size_t count = 0;
+    const double slack = 1e-9 * (scale->high - scale->low);
+    for (double i = ceil((scale->low - slack) / step); i * step <= scale->high + slack && count < SF_MOST_TICKS; i++)
+        ticks[count++] = i * step + 0.0; /* -0 is 0 */
+    return count;
+}
+
+/* Length of the UTF-8 character that begins here, 0 if none does. */
+static size_t utf8_length(const unsigned char *at) {
+    static const struct {
+        unsigned char mask, lead;
+        size_t length;
+        unsigned least;
+    } kinds[] = {{0x80, 0x00, 1, 0}, {0xE0, 0xC0, 2, 0x80}, {0xF0, 0xE0, 3, 0x800}, {0xF8, 0xF0, 4, 0x10000}};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        if ((at[0] & kinds[k].mask) != kinds[k].lead) continue;
+        unsigned code = at[0] & (unsigned char)~kinds[k].mask;
+        for (size_t i = 1; i < kinds[k].length; i++) {
+            if ((at[i] & 0xC0) != 0x80) return 0;
+            code = code << 6 | (at[i] & 0x3Fu);
+        }
+        return code < kinds[k].least || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) ? 0 : kinds[k].length;
+    }
+    return 0;
+}
+
+void sf_markup_text(FILE *out, const char *text) {
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
+        const size_t length = utf8_length(at);
+        const char *entity = *at == '&' ? "&amp;" : *at == '<' ? "&lt;" : *at == '>' ? "&gt;" : *at == '"' ? "&quot;" : NULL;
+        if (entity != NULL)
+            fputs(entity, out);
+        else if (length == 0 || (*at < ' ' && *at != '\n'))
+            fputc('?', out);
+        else
+            fwrite(at, 1, length, out);
+        at += length > 0 ? length : 1;
+    }
+}
+
+static void print_tick(FILE *out, double tick, bool is_log) {
+    if (is_log && (tick < 1e-3 || tick > 1e4))
+        fprintf(out, "10<tspan dy=\"-5\" font-size=\"9\">%.0f</tspan>", log10(tick));
+    else
+        fprintf(out, "%.6g", tick);
+}
+
+void sf_svg_axis(FILE *out, const sf_scale *x, const sf_scale *y, bool horizontal, bool whole, const char *title) {
+    const sf_scale *scale = horizontal ? x : y;
+    double ticks[SF_MOST_TICKS];
+    const size_t count = sf_scale_ticks(ticks, scale, horizontal ? 8 : 5, whole);
+    for (size_t i = 0; i < count; i++) {
+        const double at = sf_scale_place(scale, ticks[i]);
+        if (horizontal)
+            fprintf(out,
+                    "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
+                    "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">",
+                    at, at, y->from, y->to, at, y->from + 18);
+        else
+            fprintf(out,
+                    "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
+                    "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">",
+                    x->from, x->to, at, at, x->from - 8, at + 4);
+        print_tick(out, ticks[i], scale->is_log);
+        fputs("</text>\n", out);
+    }
+    if (horizontal)
+        fprintf(out, "<text class=\"axis\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", 0.5 * (x->from + x->to),
+                y->from + 38);
+    else
+        fprintf(out, "<text class=\"axis\" transform=\"translate(16 %.1f) rotate(-90)\" text-anchor=\"middle\">",
+                0.5 * (y->from + y->to));
+    sf_markup_text(out, title);
+    fputs("</text>\n", out);
+}
+
+void sf_svg_path(FILE *out, const sf_scale *x, const sf_scale *y, const double *xs, const double *ys, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%s%.1f %.1f", i == 0 ? "M" : "L", sf_scale_place(x, xs[i]), sf_scale_place(y, ys[i]));
+}

@@ -1,0 +1,29 @@
+/* Axes and marks in SVG: a frame maps values to places, with ticks at round numbers. */
+#ifndef SF_REPORT_SVG_H
+#define SF_REPORT_SVG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+typedef struct sf_scale {
+    double low, high; /* of the values */
+    bool is_log;
+    double from, to; /* places: pixels */
+} sf_scale;
+
+double sf_scale_place(const sf_scale *scale, double value);
+
+enum { SF_MOST_TICKS = 32 };
+/* Round values within the scale, at most about `wanted` of them; powers of ten on a logarithmic one. */
+size_t sf_scale_ticks(double ticks[SF_MOST_TICKS], const sf_scale *scale, size_t wanted, bool whole);
+
+/* Text of HTML and SVG, with its special characters escaped; bytes that are no UTF-8 become '?'. */
+void sf_markup_text(FILE *out, const char *text);
+
+/* Grid lines and labels along the bottom (horizontal) or left edge of the rectangle the scales span. */
+void sf_svg_axis(FILE *out, const sf_scale *x, const sf_scale *y, bool horizontal, bool whole, const char *title);
+/* "M10 20L30 40..." through count points. */
+void sf_svg_path(FILE *out, const sf_scale *x, const sf_scale *y, const double *xs, const double *ys, size_t count);
+
+#endif

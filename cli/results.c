@@ -41,6 +41,8 @@ static json_t *group_as_json(const sf_study *study, size_t i) {
                    {"p_accuracy", group->p_accuracy}};
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
         json_object_set_new(row, numbers[n].name, number_or_null(group->finished > 0 ? numbers[n].value : NAN));
+    json_object_set_new(row, "speedup_is_at_least", json_boolean(group->at_least));
+    json_object_set_new(row, "speedup_is_at_most", json_boolean(group->at_most));
     json_object_set_new(row, "verdict", *group->sentence != '\0' ? json_text(group->sentence) : json_null());
     return row;
 }
@@ -57,8 +59,11 @@ static void print_group(const sf_study *study, size_t i, int width) {
     printf("%-*s %3zu/%-3zu %9zu", width, group->name, group->finished, group->runs, group->converged);
     for (int q = 0; q < 3; q++) print_epochs(group->finished > 0 ? group->quartiles[q] : NAN);
     print_epochs(group->finished > 0 ? group->heldout_median : NAN);
+    char speedup[32];
+    const char *bound = group->at_least && group->at_most ? "~" : group->at_least ? ">" : group->at_most ? "<" : "";
+    snprintf(speedup, sizeof speedup, "%s%.2f", bound, group->speedup);
     if (isfinite(group->speedup))
-        printf(" %8.2f", group->speedup);
+        printf(" %8s", speedup);
     else
         printf(" %8s", is_baseline(study, i) ? "baseline" : "-");
     if (group->finished > 0)

@@ -340,6 +340,7 @@ static sf_status judge_group(sf_study *study, size_t i, const sf_outcome *outcom
     group->gap = summary.gap;
     group->epoch_seconds = summary.epoch_seconds;
     group->speedup = group->low = group->high = group->p_speed = group->p_accuracy = NAN;
+    group->at_least = group->at_most = false;
     *group->sentence = '\0';
     const sf_group *baseline = &study->groups[group->baseline];
     if (baseline == group || baseline->finished == 0 || group->finished == 0) return SF_OK;
@@ -351,6 +352,8 @@ static sf_status judge_group(sf_study *study, size_t i, const sf_outcome *outcom
     group->high = verdict.interval.high;
     group->p_speed = verdict.p_speed;
     group->p_accuracy = verdict.p_accuracy;
+    group->at_least = verdict.at_least;
+    group->at_most = verdict.at_most;
     snprintf(group->sentence, sizeof group->sentence, "%s", verdict.sentence);
     return SF_OK;
 }

@@ -254,11 +254,13 @@ static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_
         print_paint(out, sf_figure_style(study, from, group), false, standalone);
         fputs("/>\n", out);
     }
+    const double spread = fmin(6, 60 / (double)g->runs); /* those that never arrived stand side by side */
+    double next = x->to + 40 - 0.5 * spread * (double)(g->finished - g->converged);
     for (size_t m = 0; m < g->runs; m++) {
         bool finished;
         const size_t run = sf_study_member(study, group, m), epoch = arrival_of(study, run, &finished);
         if (!finished) continue;
-        const double at = epoch > 0 ? sf_scale_place(x, (double)epoch) : x->to + 40;
+        const double at = epoch > 0 ? sf_scale_place(x, (double)epoch) : (next += spread);
         fprintf(out, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"", at, y);
         if (standalone) fprintf(out, " fill=\"%s\" fill-opacity=\"0.55\"", colour);
         fprintf(out, "><title>seed %lld: ", (long long)runs[run].config.seed);

@@ -47,15 +47,23 @@ static void print_head(FILE *out, const sf_study *study) {
     fprintf(out, " <span class=\"time\">%s</span></p>\n</header>\n<main>\n", date);
 }
 
+/* What stands before a speed-up that is only a bound. */
+static const char *bound_of(const sf_group *group, bool inverse) {
+    if (group->at_least && group->at_most) return "≈";
+    if (!group->at_least && !group->at_most) return "";
+    return group->at_least != inverse ? "≥" : "≤";
+}
+
 static void print_verdict(FILE *out, const sf_group *group) {
     const bool faster = group->speedup >= 1;
     fputs("<li><span class=\"factor\">", out);
-    if (isfinite(group->speedup) && group->speedup > 0)
-        fprintf(out, "%.2g×", faster ? group->speedup : 1 / group->speedup);
+    if (group->converged == 0)
+        fputs("never</span><span class=\"direction\">converges</span><p>", out);
+    else if (isfinite(group->speedup))
+        fprintf(out, "%s%.2g×</span><span class=\"direction\">%s</span><p>", bound_of(group, !faster),
+                faster ? group->speedup : 1 / group->speedup, faster ? "faster" : "slower");
     else
-        fputs("–", out);
-    fprintf(out, "</span><span class=\"direction\">%s</span><p>",
-            !isfinite(group->speedup) ? "" : faster ? "faster" : "slower");
+        fputs("–</span><span class=\"direction\"></span><p>", out);
     sf_markup_text(out, group->sentence);
     fputs(".</p></li>\n", out);
 }
@@ -138,7 +146,8 @@ static void print_row(FILE *out, const sf_study *study, size_t i) {
     for (int q = 0; q < 3; q++) print_epochs(out, g->quartiles[q]);
     print_epochs(out, g->heldout_median);
     if (isfinite(g->speedup))
-        fprintf(out, "<td>%.3g <small>(%.2g–%.2g)</small></td><td>%.2g</td>", g->speedup, g->low, g->high, g->p_speed);
+        fprintf(out, "<td>%s%.3g <small>(%.2g–%.2g)</small></td><td>%.2g</td>", bound_of(g, false), g->speedup, g->low,
+                g->high, g->p_speed);
     else
         fprintf(out, "<td>%s</td><td>–</td>", g->baseline == i ? "baseline" : "–");
     fprintf(out, "<td>%.2f</td><td>%.2f</td><td>%.1f</td><td><span class=\"time\">%.3g</span></td>", g->last_heldout,
@@ -208,7 +217,8 @@ static sf_status print_settings(FILE *out, const sf_study *study, size_t from, s
         fprintf(table, "<div><dt>%s</dt><dd>", setting->name);
         sf_markup_text(table, varies ? "varies" : value);
         fputs("</dd></div>\n", table);
-        if (varies || strcmp(value, usual) == 0 || strcmp(setting->name, "attention") == 0) continue;
+        const bool is_model = strcmp(setting->name, "attention") != 0 && strcmp(setting->name, "stop-at") != 0;
+        if (varies || strcmp(value, usual) == 0 || !is_model) continue; /* what is studied, and when to stop looking */
         fprintf(changes, "%s%s ", ftell(changes) > 0 ? ", " : "", setting->name);
         sf_markup_text(changes, value);
         fputs(" instead of ", changes);

@@ -22,16 +22,16 @@ static double round_step(double span, size_t wanted) {
     return power * (share <= 1 ? 1 : share <= 2 ? 2 : share <= 5 ? 5 : 10);
 }
 
+/* Powers of ten; where the scale spans few of them, also 2 and 5 times those. */
 static size_t log_ticks(double *ticks, const sf_scale *scale) {
-    const int first = (int)ceil(log10(scale->low) - 1e-9), last = (int)floor(log10(scale->high) + 1e-9);
-    const int step = (last - first) / 8 + 1;
+    const double low = log10(scale->low), high = log10(scale->high);
+    const int step = (int)((high - low) / 8) + 1;
+    const size_t factors = high - low < 3 ? 3 : 1;
     size_t count = 0;
-    for (int power = first; power <= last && count < SF_MOST_TICKS; power += step) {
-        ticks[count++] = pow(10, power);
-        const double between[] = {2, 5};
-        for (size_t i = 0; i < 2 && last - first < 2; i++) { /* few decades: also 2 and 5 */
-            const double tick = between[i] * pow(10, power);
-            if (tick <= scale->high && count < SF_MOST_TICKS) ticks[count++] = tick;
+    for (int power = (int)floor(low); power <= (int)ceil(high); power += step) {
+        for (size_t i = 0; i < factors && count < SF_MOST_TICKS; i++) {
+            const double tick = (double[]){1, 2, 5}[i] * pow(10, power);
+            if (tick >= scale->low && tick <= scale->high) ticks[count++] = tick;
         }
     }
     return count;

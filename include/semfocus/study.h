@@ -53,6 +53,7 @@ typedef struct sf_group { /* the runs of one task and variant: all but the seed 
     double epoch_seconds;                   /* median */
     size_t baseline;                        /* index of the group it is compared with; its own: with none */
     double speedup, low, high, p_speed;     /* against the baseline, paired by seed; NaN: cannot be said */
+    bool at_least, at_most;                 /* the speed-up is only a bound: some runs never got there */
     double p_accuracy;
     char sentence[640]; /* the verdict; empty for the baseline */
 } sf_group;

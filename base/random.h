@@ -64,6 +64,10 @@ sf_dropout sf_dropout_of(double rate);
 static inline uint32_t sf_dropout_draws_per_row(size_t columns) {
     return (uint32_t)(8 * ((columns + 63) / 64));
 }
+/* Words of 64 bits that hold a bit for each of a row's columns. */
+static inline size_t sf_kept_words(size_t columns) {
+    return (columns + 63) / 64;
+}
 uint32_t sf_dropout_lane(const sf_index *index, size_t row, size_t column, size_t columns);
 
 #endif

@@ -18,11 +18,11 @@ static json_t *number_or_null(double value) {
 
 static json_t *group_as_json(const sf_study *study, size_t i) {
     const sf_group *group = sf_study_group(study, i);
-    json_t *row = json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:o}", "task", json_text(group->task), "variant",
-                            json_text(group->name), "runs", (json_int_t)group->runs, "finished",
-                            (json_int_t)group->finished, "converged", (json_int_t)group->converged, "diverged",
-                            (json_int_t)group->diverged, "baseline", is_baseline(study, i), "compared_with",
-                            json_text(sf_study_group(study, group->baseline)->name));
+    json_t *row =
+        json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:o}", "task", json_text(group->task), "variant",
+                  json_text(group->name), "runs", (json_int_t)group->runs, "finished", (json_int_t)group->finished,
+                  "converged", (json_int_t)group->converged, "diverged", (json_int_t)group->diverged, "baseline",
+                  is_baseline(study, i), "compared_with", json_text(sf_study_group(study, group->baseline)->name));
     const struct {
         const char *name;
         double value;

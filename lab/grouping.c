@@ -9,7 +9,7 @@
 
 typedef struct identity { /* of a group */
     const char *label;
-    uint64_t rest, whole; /* hashes of label, task and settings: without and with the mechanism */
+    uint64_t rest, whole;      /* hashes of label, task and settings: without and with the mechanism */
     const sf_planned_run *run; /* one of its runs */
     size_t place;              /* in order of appearance */
     size_t task;

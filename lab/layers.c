@@ -167,8 +167,9 @@ static sf_status add_axis(sf_grid *grid, const sf_axis *axis, size_t *run_count)
     grid->runs *= axis->count;
     if (*run_count + grid->runs <= SF_MOST_RUNS) return SF_OK;
     if (axis->line > 0) grid->line = axis->line;
-    return sf_fail(SF_BAD_INPUT, "with %zu values of %s this study spans more than %d runs; shorten its lists or cut it "
-                                 "into several",
+    return sf_fail(SF_BAD_INPUT,
+                   "with %zu values of %s this study spans more than %d runs; shorten its lists or cut it "
+                   "into several",
                    axis->count, axis->setting->name, (int)SF_MOST_RUNS);
 }
 

@@ -22,7 +22,7 @@ struct sf_study {
     sf_layer *current;    /* what is set goes here */
     sf_planned_run *runs; /* [run_count], each id once */
     size_t run_count;
-    char *tasks; /* names of tasks that came from a store */
+    char *tasks;         /* names of tasks that came from a store */
     sf_planned *members; /* [member_count], group by group */
     size_t member_count;
     size_t *first_members; /* [group_count] */

@@ -24,9 +24,9 @@ enum { LONGEST_LINE = INI_MAX_LINE - 2, MOST_LINES_JOINED = 512 };
 typedef struct reader {
     sf_study *study;
     sf_lines lines;
-    bool goes_on;      /* the current line is indented: it belongs to the value before it */
-    bool in_defaults;  /* [defaults] has been seen */
-    char name[64];     /* of the setting being read, "": none */
+    bool goes_on;     /* the current line is indented: it belongs to the value before it */
+    bool in_defaults; /* [defaults] has been seen */
+    char name[64];    /* of the setting being read, "": none */
     char values[MOST_LINES_JOINED * INI_MAX_LINE];
     size_t first_line; /* of its value */
     sf_status status;
@@ -102,9 +102,10 @@ static char *next_line(char *out, int size, void *stream) {
     const char *line = r->status == SF_OK ? sf_lines_next(&r->lines) : NULL;
     if (line == NULL) return NULL;
     if (strlen(line) > LONGEST_LINE || strlen(line) > (size_t)size - 2) {
-        refuse_line(r, sf_fail(SF_BAD_INPUT,
-                               "the line has %zu characters but at most %d are read; a list may go on in indented lines",
-                               strlen(line), (int)LONGEST_LINE));
+        refuse_line(r,
+                    sf_fail(SF_BAD_INPUT,
+                            "the line has %zu characters but at most %d are read; a list may go on in indented lines",
+                            strlen(line), (int)LONGEST_LINE));
         return NULL;
     }
     if (r->lines.number == 1 && strncmp(line, "\xEF\xBB\xBF", 3) == 0) line += 3;
@@ -115,8 +116,8 @@ static char *next_line(char *out, int size, void *stream) {
         text = "";
     } else if (!r->goes_on && *text != '\0' && strchr(";#", *text) == NULL && strpbrk(text, "=:") == NULL) {
         char quoted[SF_QUOTE_SIZE];
-        refuse_line(r, sf_fail(SF_BAD_INPUT, "'%s' is not name = value, [section] or ; comment",
-                               sf_text_quote(quoted, text)));
+        refuse_line(
+            r, sf_fail(SF_BAD_INPUT, "'%s' is not name = value, [section] or ; comment", sf_text_quote(quoted, text)));
     }
     if (r->status != SF_OK) return NULL;
     snprintf(out, (size_t)size, "%s%s\n", r->goes_on ? " " : "", text);
@@ -154,8 +155,10 @@ sf_status sf_study_read(sf_study *study, const char *path) {
     study->path = r.lines.name;
     (void)ini_parse_stream(next_line, &r, on_value, &r);
     finish_setting(&r);
-    if (r.status == SF_OK && study->layers[SF_LAYER_DEFAULTS].task_count == 0 && study->layer_count == SF_LAYER_VARIANTS)
-        r.status = sf_fail(SF_BAD_INPUT, "%s:%zu: names no task; add a line task = even-pairs", path, r.lines.number + 1);
+    if (r.status == SF_OK && study->layers[SF_LAYER_DEFAULTS].task_count == 0 &&
+        study->layer_count == SF_LAYER_VARIANTS)
+        r.status =
+            sf_fail(SF_BAD_INPUT, "%s:%zu: names no task; add a line task = even-pairs", path, r.lines.number + 1);
     study->current = &study->layers[SF_LAYER_OVERRIDES];
     sf_lines_release(&r.lines);
     return r.status;

@@ -9,8 +9,7 @@
 
 static const sf_figure figures[] = {
     {"training-loss", "Training loss", "Median and middle half of the seeds.", SF_TRAIN_LOSS},
-    {"training-accuracy", "Training accuracy (%)", "Dashed: 95 %, where a run has converged.",
-     SF_TRAIN_ACCURACY},
+    {"training-accuracy", "Training accuracy (%)", "Dashed: 95 %, where a run has converged.", SF_TRAIN_ACCURACY},
     {"heldout-accuracy", "Held-out accuracy (%)", "On sequences that training never saw.", SF_HELDOUT_ACCURACY},
     {"convergence", "Epochs to 95 % training accuracy", "A dot a seed, a bar at the median.", SF_QUANTITIES},
 };
@@ -47,8 +46,8 @@ static size_t dash_of(size_t style) {
 static void open_svg(FILE *out, const sf_figure *figure, const char *task, int height, bool standalone) {
     fprintf(out, "<svg class=\"figure\" viewBox=\"0 0 %d %d\" role=\"img\"", WIDTH, height);
     if (standalone)
-        fprintf(out, " xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\"", WIDTH,
-                height);
+        fprintf(out, " xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\"",
+                WIDTH, height);
     fputs(" aria-label=\"", out);
     sf_markup_text(out, task);
     fputs(": ", out);
@@ -117,7 +116,8 @@ static sf_status open_drawing(drawing *d, const sf_study *study, size_t from, si
 
 static void choose_scales(drawing *d, sf_quantity quantity) {
     if (d->epochs == 0) d->low = d->high = 0; /* nothing is finished: an empty frame */
-    d->x = (sf_scale){.low = d->epochs > 1 ? 1 : 0, .high = d->epochs > 1 ? (double)d->epochs : 2, .from = 62, .to = 620};
+    d->x =
+        (sf_scale){.low = d->epochs > 1 ? 1 : 0, .high = d->epochs > 1 ? (double)d->epochs : 2, .from = 62, .to = 620};
     d->y = (sf_scale){.from = HEIGHT - 50, .to = 14};
     if (quantity != SF_TRAIN_LOSS) {
         d->y.low = fmin(90, 10 * floor(d->low / 10));
@@ -235,7 +235,8 @@ static sf_scale convergence_scale(const sf_study *study, size_t from, size_t to)
         }
     }
     const bool is_log = low >= 1 && high / low >= 10;
-    return (sf_scale){.low = is_log ? low / 1.2 : 0, .high = high * (is_log ? 1.2 : 1.05), .is_log = is_log, .from = 190, .to = 560};
+    return (sf_scale){
+        .low = is_log ? low / 1.2 : 0, .high = high * (is_log ? 1.2 : 1.05), .is_log = is_log, .from = 190, .to = 560};
 }
 
 static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_t from, size_t group, double y,
@@ -288,7 +289,8 @@ static sf_status draw_convergence(FILE *out, const sf_figure *figure, const sf_s
 
 sf_status sf_figure_draw(FILE *out, const sf_figure *figure, const sf_study *study, size_t from, size_t to,
                          bool standalone) {
-    return (figure->quantity == SF_QUANTITIES ? draw_convergence : draw_curves)(out, figure, study, from, to, standalone);
+    return (figure->quantity == SF_QUANTITIES ? draw_convergence : draw_curves)(out, figure, study, from, to,
+                                                                                standalone);
 }
 
 static void print_csv_text(FILE *out, const char *text) {

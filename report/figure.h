@@ -9,9 +9,9 @@
 enum { SF_MOST_SERIES = 16, SF_COLOURS = 7 }; /* drawn in one figure; colours besides the baseline's */
 
 typedef struct sf_figure {
-    const char *name;  /* of its files */
-    const char *title; /* above it */
-    const char *note;  /* how to read it */
+    const char *name;     /* of its files */
+    const char *title;    /* above it */
+    const char *note;     /* how to read it */
     sf_quantity quantity; /* SF_QUANTITIES: the epochs to convergence instead of curves */
 } sf_figure;
 
@@ -22,7 +22,8 @@ sf_status sf_figure_draw(FILE *out, const sf_figure *figure, const sf_study *stu
                          bool standalone);
 sf_status sf_figure_write_csv(FILE *out, const sf_figure *figure, const sf_study *study, size_t from, size_t to);
 
-/* The style number of a group within its task: 0 for its first baseline. Colour is 0 or 1 + (style - 1) % SF_COLOURS. */
+/* The style number of a group within its task: 0 for its first baseline. Colour is 0 or 1 + (style - 1) % SF_COLOURS.
+ */
 size_t sf_figure_style(const sf_study *study, size_t from, size_t group);
 
 #endif

@@ -86,8 +86,9 @@ static void print_verdicts(FILE *out, const sf_study *study, size_t from, size_t
         fputs(" not finished: what follows is about the others.</p>\n", out);
     }
     if (judged == 0) {
-        fputs("<p class=\"none\">There is nothing to compare here yet: it takes two mechanisms with finished runs.</p>\n",
-              out);
+        fputs(
+            "<p class=\"none\">There is nothing to compare here yet: it takes two mechanisms with finished runs.</p>\n",
+            out);
         return;
     }
     fputs("<ul class=\"verdicts\">\n", out);
@@ -100,7 +101,9 @@ static void print_legend(FILE *out, const sf_study *study, size_t from, size_t t
     fputs("<ul class=\"legend\">\n", out);
     for (size_t g = from; g < to && g - from < SF_MOST_SERIES; g++) {
         const size_t style = sf_figure_style(study, from, g);
-        fprintf(out, "<li class=\"c%zu d%zu\" data-series=\"%zu\"><svg viewBox=\"0 0 30 10\"><path class=\"line\" d=\"M1 5H29\"/></svg>",
+        fprintf(out,
+                "<li class=\"c%zu d%zu\" data-series=\"%zu\"><svg viewBox=\"0 0 30 10\"><path class=\"line\" d=\"M1 "
+                "5H29\"/></svg>",
                 style == 0 ? 0 : 1 + (style - 1) % SF_COLOURS, style == 0 ? 0 : (style - 1) / SF_COLOURS, g - from);
         sf_markup_text(out, sf_study_group(study, g)->name);
         fputs("</li>\n", out);
@@ -230,8 +233,7 @@ static sf_status print_settings(FILE *out, const sf_study *study, size_t from, s
         free(changed);
         return sf_fail(SF_NO_MEMORY, "no memory left to write the report");
     }
-    if (*changed != '\0')
-        fprintf(out, "<p class=\"note\"><b>Not the paper’s recipe:</b> %s.</p>\n", changed);
+    if (*changed != '\0') fprintf(out, "<p class=\"note\"><b>Not the paper’s recipe:</b> %s.</p>\n", changed);
     fprintf(out, "<details><summary>Settings</summary><dl>\n%s</dl></details>\n", shared);
     free(shared);
     free(changed);
@@ -330,12 +332,17 @@ static void print_ending(FILE *out, const char *command) {
           "<section>\n<h2>How to read it</h2>\n"
           "<p>A run <b>converges</b> at the first epoch whose training accuracy, measured without dropout on the whole "
           "training set, is at least 95 %. A run that never gets there is not dropped: it counts as later than all its "
-          "epochs. The <b>speed-up</b> is the median over seeds of (epochs of the baseline) / (epochs of this one), each seed "
-          "being its own pair, with a 95 % bootstrap interval. <b>p</b> is Wilcoxon’s signed-rank test on those pairs, exact "
-          "up to 200 of them, or the exact sign test where some ratios are only bounds; fewer than six seeds cannot reach 0.05. "
-          "<b>Best</b> and <b>last</b> are medians over seeds of the best and the last held-out accuracy, the <b>gap</b> that of "
+          "epochs. The <b>speed-up</b> is the median over seeds of (epochs of the baseline) / (epochs of this one), "
+          "each seed "
+          "being its own pair, with a 95 % bootstrap interval. <b>p</b> is Wilcoxon’s signed-rank test on those pairs, "
+          "exact "
+          "up to 200 of them, or the exact sign test where some ratios are only bounds; fewer than six seeds cannot "
+          "reach 0.05. "
+          "<b>Best</b> and <b>last</b> are medians over seeds of the best and the last held-out accuracy, the "
+          "<b>gap</b> that of "
           "training minus held-out accuracy at the end. In the curves a run that has stopped keeps its last value "
-          "until the last run of its mechanism stops, which a dot marks. Seconds are those of one run on its share of the "
+          "until the last run of its mechanism stops, which a dot marks. Seconds are those of one run on its share of "
+          "the "
           "machine.</p>\n</section>\n</main>\n",
           out);
     fprintf(out, "<script>\n%s</script>\n</body>\n</html>\n", sf_page_js);
@@ -357,12 +364,14 @@ sf_status sf_report_check(const char *path) {
     if (strcmp(path, "-") == 0 || stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return SF_OK;
     FILE *file = fopen(path, "rb");
     char beginning[512] = "";
-    if (file == NULL) return sf_fail(SF_BAD_INPUT, "cannot look at '%s': %s; name another with --out", path, strerror(errno));
+    if (file == NULL)
+        return sf_fail(SF_BAD_INPUT, "cannot look at '%s': %s; name another with --out", path, strerror(errno));
     const size_t size = fread(beginning, 1, sizeof beginning - 1, file);
     fclose(file);
     beginning[size] = '\0';
     if (size == 0 || strstr(beginning, "content=\"semfocus ") != NULL) return SF_OK;
-    return sf_fail(SF_BAD_INPUT, "'%s' is there and is no report of semfocus; move it, or name another with --out", path);
+    return sf_fail(SF_BAD_INPUT, "'%s' is there and is no report of semfocus; move it, or name another with --out",
+                   path);
 }
 
 sf_status sf_report_write(const sf_study *study, sf_store *store, const char *path, const char *command) {
@@ -383,14 +392,15 @@ static sf_status draw_alone(FILE *out, const sf_figure *figure, const sf_study *
 }
 
 /* FOLDER/TASK-FIGURE.KIND; what cannot be part of a file's name becomes '-'. */
-static sf_status write_figure(const sf_study *study, const char *folder, size_t from, size_t to, const sf_figure *figure,
-                              const char *kind, figure_writer *writer) {
+static sf_status write_figure(const sf_study *study, const char *folder, size_t from, size_t to,
+                              const sf_figure *figure, const char *kind, figure_writer *writer) {
     char path[SF_PATH_SIZE], task[SF_TEXT_SIZE];
     snprintf(task, sizeof task, "%s", sf_study_group(study, from)->task);
     for (char *at = task; *at != '\0'; at++)
         if (strchr("/:,\\ ", *at) != NULL) *at = '-';
     const int length = snprintf(path, sizeof path, "%s/%s-%s.%s", folder, task, figure->name, kind);
-    if (length < 0 || (size_t)length >= sizeof path) return sf_fail(SF_BAD_INPUT, "figures '%s' is too long a path", folder);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return sf_fail(SF_BAD_INPUT, "figures '%s' is too long a path", folder);
     sf_atomic_file file;
     SF_TRY(sf_atomic_open(&file, path));
     const sf_status status = writer(file.stream, figure, study, from, to);

@@ -9,9 +9,9 @@ typedef enum sf_quantity { SF_TRAIN_LOSS, SF_TRAIN_ACCURACY, SF_HELDOUT_ACCURACY
 
 typedef struct sf_series {
     size_t group;
-    size_t runs;                   /* finished ones with a curve */
-    size_t epochs;                 /* of the longest */
-    double *low, *median, *high;   /* [epochs], the quartiles; a run that ended earlier keeps its last value */
+    size_t runs;                 /* finished ones with a curve */
+    size_t epochs;               /* of the longest */
+    double *low, *median, *high; /* [epochs], the quartiles; a run that ended earlier keeps its last value */
 } sf_series;
 
 sf_status sf_series_open(sf_series *out, const sf_study *study, size_t group, sf_quantity quantity);

@@ -70,7 +70,11 @@ static size_t utf8_length(const unsigned char *at) {
 void sf_markup_text(FILE *out, const char *text) {
     for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
         const size_t length = utf8_length(at);
-        const char *entity = *at == '&' ? "&amp;" : *at == '<' ? "&lt;" : *at == '>' ? "&gt;" : *at == '"' ? "&quot;" : NULL;
+        const char *entity = *at == '&'   ? "&amp;"
+                             : *at == '<' ? "&lt;"
+                             : *at == '>' ? "&gt;"
+                             : *at == '"' ? "&quot;"
+                                          : NULL;
         if (entity != NULL)
             fputs(entity, out);
         else if (length == 0 || (*at < ' ' && *at != '\n'))

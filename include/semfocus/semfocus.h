@@ -3,6 +3,7 @@
 #define SEMFOCUS_SEMFOCUS_H
 
 #include "semfocus/attention.h"
+#include "semfocus/benchmark.h"
 #include "semfocus/fleet.h"
 #include "semfocus/parity.h"
 #include "semfocus/report.h"

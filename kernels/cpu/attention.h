@@ -22,8 +22,8 @@ typedef struct sf_head {
     float *context;
     float *dq, *dk, *dv; /* backward */
     const float *dcontext;
-    sf_drop_mask mask;
-    sf_index drop_index, key_index;
+    sf_weight_drop drop;
+    sf_index key_index;
 } sf_head;
 
 /* context = weights(q, k) v;  backward fills dq, dk, dv from dcontext. */

@@ -11,19 +11,13 @@ void sf_dense_forward(const sf_head *head) {
     const sf_workspace *work = head->job->work;
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, Tp = plan->rows.Tp;
     sf_softmax_stats *stats = stats_of(head);
-    sf_transpose(work->keys_t, Tp, Tp, head->k, head->stride, T, Cp);
+    sf_transpose(work->keys_t, Tp, Tp, plan->score_scale, head->k, head->stride, T, Cp);
     for (size_t first = 0; first < T; first += SF_QUERY_TILE) {
         const size_t rows = T - first < SF_QUERY_TILE ? T - first : SF_QUERY_TILE;
         sf_gemm(work->tile, Tp, (sf_left){head->q + first * head->stride, head->stride, 1},
                 (sf_right){work->keys_t, Tp}, NULL, false, rows, Tp, Cp);
-        for (size_t i = 0; i < rows; i++) {
-            float *row = work->tile + i * Tp;
-            stats[first + i] = sf_softmax_row(row, plan->score_scale, T);
-            if (head->mask.threshold > 0) {
-                sf_keep_factors(work->factors, head->mask, &head->drop_index, first + i, T);
-                for (size_t j = 0; j < Tp; j++) row[j] *= work->factors[j];
-            }
-        }
+        for (size_t i = 0; i < rows; i++)
+            stats[first + i] = sf_softmax_row(work->tile + i * Tp, &head->drop, first + i, T);
         sf_gemm(head->context + first * head->context_stride, head->context_stride, (sf_left){work->tile, Tp, 1},
                 (sf_right){head->v, head->stride}, NULL, false, rows, Cp, T);
     }
@@ -34,8 +28,8 @@ void sf_dense_backward(const sf_head *head) {
     const sf_workspace *work = head->job->work;
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, Tp = plan->rows.Tp;
     const sf_softmax_stats *stats = stats_of(head);
-    sf_transpose(work->keys_t, Tp, Tp, head->k, head->stride, T, Cp);
-    sf_transpose(work->values_t, Tp, Tp, head->v, head->stride, T, Cp);
+    sf_transpose(work->keys_t, Tp, Tp, plan->score_scale, head->k, head->stride, T, Cp);
+    sf_transpose(work->values_t, Tp, Tp, 1.0F, head->v, head->stride, T, Cp);
     for (size_t first = 0; first < T; first += SF_QUERY_TILE) {
         const size_t rows = T - first < SF_QUERY_TILE ? T - first : SF_QUERY_TILE;
         const bool more = first > 0; /* dk and dv gather over the tiles */
@@ -44,17 +38,9 @@ void sf_dense_backward(const sf_head *head) {
         sf_gemm(work->tile, Tp, (sf_left){q, head->stride, 1}, (sf_right){work->keys_t, Tp}, NULL, false, rows, Tp, Cp);
         sf_gemm(work->dtile, Tp, (sf_left){dcontext, head->context_stride, 1}, (sf_right){work->values_t, Tp}, NULL,
                 false, rows, Tp, Cp);
-        for (size_t i = 0; i < rows; i++) {
-            float *weights = work->tile + i * Tp, *slopes = work->dtile + i * Tp;
-            sf_softmax_row_again(weights, plan->score_scale, stats[first + i], T);
-            if (head->mask.threshold > 0) {
-                sf_keep_factors(work->factors, head->mask, &head->drop_index, first + i, T);
-                for (size_t j = 0; j < Tp; j++) slopes[j] *= work->factors[j];
-            }
-            sf_softmax_row_backward(slopes, weights, plan->score_scale, Tp);
-            if (head->mask.threshold > 0)
-                for (size_t j = 0; j < Tp; j++) weights[j] *= work->factors[j];
-        }
+        for (size_t i = 0; i < rows; i++)
+            sf_softmax_row_backward(work->tile + i * Tp, work->dtile + i * Tp, stats[first + i], plan->score_scale,
+                                    &head->drop, first + i, T);
         sf_gemm(head->dq + first * head->stride, head->stride, (sf_left){work->dtile, Tp, 1},
                 (sf_right){head->k, head->stride}, NULL, false, rows, Cp, T);
         sf_gemm(head->dk, head->stride, (sf_left){work->dtile, 1, Tp}, (sf_right){q, head->stride}, NULL, more, T, Cp,

@@ -31,33 +31,55 @@ static kept_row row_of(const sf_head *head, size_t query) {
     };
 }
 
-/* The K greatest of sign * scores, ties to the lower index, in ascending order of index. A vector is looked at only
- * where one of its lanes beats the least of the best so far. */
+typedef struct best_keys { /* the greatest so far, descending; of equal ones the lower index first */
+    float scores[SF_FAST_TOPK_MOST];
+    uint32_t keys[SF_FAST_TOPK_MOST];
+    size_t found;
+} best_keys;
+
+INLINE void offer(best_keys *best, size_t K, float score, uint32_t key) {
+    if (best->found == K && !(score > best->scores[K - 1])) return;
+    size_t place = best->found < K ? best->found++ : K - 1;
+    for (; place > 0 && score > best->scores[place - 1]; place--) {
+        best->scores[place] = best->scores[place - 1];
+        best->keys[place] = best->keys[place - 1];
+    }
+    best->scores[place] = score;
+    best->keys[place] = key;
+}
+
+/* A number that at least K of the scores are not below: the K-th greatest of the lanes' maxima. Needs K <= VL. */
+INLINE float lower_bound(const float *scores, float sign, size_t T, size_t K) {
+    const size_t whole = T / VL * VL;
+    vf maxima = splat(-INFINITY);
+    for (size_t j = 0; j < whole; j += VL) maxima = max_of(splat(sign) * load(scores + j), maxima);
+    float bound = max_lanes(maxima);
+    for (size_t k = 1; k < K; k++) { /* equal maxima go together, which only lowers the bound */
+        maxima = if_less(maxima, splat(bound), maxima, splat(-INFINITY));
+        bound = max_lanes(maxima);
+    }
+    return bound;
+}
+
+/* The K greatest of sign * scores, ties to the lower index, in ascending order of index. Only what is not below a
+ * bound, a few more than K, is looked at one by one. */
 static void select_greatest(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
-    float best[SF_FAST_TOPK_MOST] = {0};
-    uint32_t order[SF_FAST_TOPK_MOST] = {0};
-    size_t found = 0;
+    best_keys best = {0};
+    const float bound = K <= VL && T >= 2 * VL ? lower_bound(scores, sign, T, K) : -INFINITY;
     for (size_t j = 0; j < T; j += VL) {
-        uint32_t candidates = found < K ? UINT32_MAX : lanes_above(splat(sign) * load(scores + j), best[K - 1]);
-        if (T - j < VL) candidates &= (1U << (T - j)) - 1;
-        if (VL < 32) candidates &= (UINT32_C(1) << VL % 32) - 1;
+        uint32_t candidates = lanes_from(splat(sign) * load(scores + j), bound);
+        if (T - j < VL) candidates &= (UINT32_C(1) << (T - j)) - 1;
         for (; candidates != 0; candidates &= candidates - 1) {
             const uint32_t key = (uint32_t)j + (uint32_t)__builtin_ctz(candidates);
-            const float score = sign * scores[key];
-            if (found == K && !(score > best[K - 1])) continue;
-            size_t place = found < K ? found++ : K - 1;
-            for (; place > 0 && score > best[place - 1]; place--) {
-                best[place] = best[place - 1];
-                order[place] = order[place - 1];
-            }
-            best[place] = score;
-            order[place] = key;
+            offer(&best, K, sign * scores[key], key);
         }
     }
+    for (uint32_t j = 0; best.found < K && j < T; j++) /* NaN is not above anything: the lowest indices make up */
+        if (!(sign * scores[j] >= bound)) offer(&best, K, -INFINITY, j);
     for (size_t i = 0; i < K; i++) { /* insertion sort by index */
         size_t place = i;
-        for (; place > 0 && keys[place - 1] > order[i]; place--) keys[place] = keys[place - 1];
-        keys[place] = order[i];
+        for (; place > 0 && keys[place - 1] > best.keys[i]; place--) keys[place] = keys[place - 1];
+        keys[place] = best.keys[i];
     }
 }
 
@@ -82,14 +104,13 @@ static void select_by_score(const sf_head *head) {
     const bool fast = K <= SF_FAST_TOPK_MOST &&
                       (attention->selector == &sf_selector_topk || attention->selector == &sf_selector_bottomk);
     const float sign = attention->selector == &sf_selector_bottomk ? -1.0F : 1.0F;
-    sf_transpose(work->keys_t, Tp, Tp, head->k, head->stride, T, Cp);
+    sf_transpose(work->keys_t, Tp, Tp, plan->score_scale, head->k, head->stride, T, Cp);
     for (size_t first = 0; first < T; first += SF_QUERY_TILE) {
         const size_t rows = T - first < SF_QUERY_TILE ? T - first : SF_QUERY_TILE;
         sf_gemm(work->tile, Tp, (sf_left){head->q + first * head->stride, head->stride, 1},
                 (sf_right){work->keys_t, Tp}, NULL, false, rows, Tp, Cp);
         for (size_t i = 0; i < rows; i++) {
-            float *scores = work->tile + i * Tp;
-            for (size_t j = 0; j < Tp; j++) scores[j] *= plan->score_scale;
+            const float *scores = work->tile + i * Tp;
             uint32_t *keys = selected_keys(head, first + i);
             if (fast)
                 select_greatest(keys, scores, sign, T, K);
@@ -153,8 +174,8 @@ static void weigh_backward(float *drow, const kept_row *row, const sf_head *head
 static const float *factors_of(const kept_row *row, const sf_head *head, size_t query) {
     float *factors = head->job->work->factors;
     const size_t T = head->job->plan->model->shape.T;
-    if (head->mask.threshold > 0)
-        sf_keep_factors_of(factors, head->mask, &head->drop_index, query, T, row->keys, row->count);
+    if (head->drop.mask.threshold > 0)
+        sf_keep_factors_of(factors, head->drop.mask, &head->drop.index, query, T, row->keys, row->count);
     else
         for (size_t n = 0; n < row->count; n++) factors[n] = 1.0F;
     return factors;

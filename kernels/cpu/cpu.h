@@ -39,4 +39,7 @@ void sf_cpu_evaluate(sf_cpu_crew *crew, sf_evaluation *out, float *logits /* [B,
 const char *sf_cpu_isa_name(void);
 sf_status sf_cpu_check_isa(void);
 
+/* Multiply-adds of one core that wait for nothing, as many rounds as asked; gives their FLOP. */
+double sf_cpu_peak_work(size_t rounds);
+
 #endif

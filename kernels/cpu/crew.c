@@ -36,6 +36,9 @@ static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan)
     TAKE(t->rstd2, R);
     TAKE(t->hidden, R * Fp);
     TAKE(t->active, R * Fp);
+    TAKE(t->kept_attention, R * sf_kept_words(s->C));
+    TAKE(t->kept_hidden, R * sf_kept_words(s->F));
+    TAKE(t->kept_mlp, R * sf_kept_words(s->C));
 }
 
 static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan) {
@@ -58,6 +61,8 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->tile, SF_QUERY_TILE * Tp);
     TAKE(w->dtile, SF_QUERY_TILE * Tp);
     TAKE(w->factors, (s->T + 63) / 64 * 64);
+    TAKE(w->bits, sf_kept_words(s->T));
+    TAKE(w->kept_embedding, R * sf_kept_words(s->C));
     TAKE(w->drow, s->T);
     for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);
     TAKE(w->kept, s->T);

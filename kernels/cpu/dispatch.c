@@ -56,3 +56,7 @@ sf_status sf_cpu_check_isa(void) {
     return sf_fail(SF_BAD_INPUT, "SEMFOCUS_ISA is '%s' but must be scalar, avx2 or avx512",
                    sf_text_quote(quoted, forced));
 }
+
+double sf_cpu_peak_work(size_t rounds) {
+    return sf_cpu_kernels_chosen()->peak_work(rounds);
+}

@@ -25,8 +25,8 @@ typedef struct sf_right { /* B, rows of N contiguous floats */
 void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const float *bias /* [N] */, bool add, size_t M,
              size_t N, size_t K);
 
-/* out[c][r] = in[r][c] for r < rows, 0 for rows <= r < width. */
-void sf_transpose(float *out /* [columns,width] */, size_t out_row, size_t width, const float *in /* [rows,columns] */,
-                  size_t in_row, size_t rows, size_t columns);
+/* out[c][r] = factor * in[r][c] for r < rows, 0 for rows <= r < width; width and columns are multiples of 16. */
+void sf_transpose(float *out /* [columns,width] */, size_t out_row, size_t width, float factor,
+                  const float *in /* [rows,columns] */, size_t in_row, size_t rows, size_t columns);
 
 #endif

@@ -30,13 +30,13 @@ static sf_drop_mask mask_of(const sf_job *job) {
     return (sf_drop_mask){dropout.threshold, (float)dropout.scale};
 }
 
-/* Dropout has an address per sequence. */
-static void drop(float *x, const sf_job *job, sf_purpose purpose, size_t block, size_t columns) {
+/* Draws what dropout keeps of n matrices [T,columns]: it has an address per sequence. */
+static void draw(uint64_t *kept, const sf_job *job, sf_purpose purpose, size_t block, size_t columns) {
     const sf_drop_mask mask = mask_of(job);
     const size_t T = job->plan->model->shape.T;
-    for (size_t n = 0; n < job->n; n++) {
+    for (size_t n = 0; n < job->n && mask.threshold > 0; n++) {
         const sf_index index = sf_moment_index(job->moment, purpose, block, 0, job->first + n);
-        sf_rows_drop(x + n * T * sf_padded(columns), mask, &index, T, columns);
+        sf_rows_draw(kept + n * T * sf_kept_words(columns), mask, &index, T, columns);
     }
 }
 
@@ -60,8 +60,8 @@ static sf_head head_of(const site *at, size_t sequence, size_t h) {
         .dk = work->dqkv + qkv + HCp,
         .dv = work->dqkv + qkv + 2 * HCp,
         .dcontext = work->dcontext + context,
-        .mask = mask_of(job),
-        .drop_index = sf_moment_index(job->moment, SF_DROP_WEIGHTS, at->block, h, job->first + sequence),
+        .drop = {mask_of(job), sf_moment_index(job->moment, SF_DROP_WEIGHTS, at->block, h, job->first + sequence),
+                 work->bits},
         .key_index =
             sf_moment_index(job->moment, sf_moment_random_keys(job->moment), at->block, h, job->first + sequence),
     };
@@ -82,6 +82,7 @@ static void block_forward(const site *at) {
     const sf_trace *t = at->trace;
     const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp, R = at->R;
     const float *params = at->job->params;
+    const sf_drop_mask mask = mask_of(at->job);
     const bool pre = s->norm == SF_PRE_NORM;
     const float attention_epsilon = (float)sf_norm_epsilon(at->block, 1);
     const float mlp_epsilon = (float)sf_norm_epsilon(at->block, 0);
@@ -95,8 +96,8 @@ static void block_forward(const site *at) {
     attend(at, plan->dense ? sf_dense_forward : sf_kept_forward);
     sf_gemm(work->branch, Cp, (sf_left){t->context, HCp, 1}, (sf_right){at->packed->o, Cp},
             params + at->params[SF_BO].offset, false, R, Cp, HCp);
-    drop(work->branch, at->job, SF_DROP_ATTENTION, at->block, s->C);
-    sf_rows_add(work->x, work->branch, R * Cp);
+    draw(t->kept_attention, at->job, SF_DROP_ATTENTION, at->block, s->C);
+    sf_rows_drop(work->x, true, work->branch, mask, t->kept_attention, R, s->C);
     if (!pre) {
         sf_rows_norm(t->normed1, t->rstd1, work->x, attention_epsilon, R, s->C);
         memcpy(work->x, t->normed1, R * Cp * sizeof *work->x);
@@ -105,12 +106,13 @@ static void block_forward(const site *at) {
     if (pre) sf_rows_norm(t->normed2, t->rstd2, work->x, mlp_epsilon, R, s->C);
     sf_gemm(t->hidden, Fp, (sf_left){pre ? t->normed2 : t->normed1, Cp, 1}, (sf_right){at->packed->w1, Fp},
             params + at->params[SF_B1].offset, false, R, Fp, Cp);
-    drop(t->hidden, at->job, SF_DROP_HIDDEN, at->block, s->F);
+    draw(t->kept_hidden, at->job, SF_DROP_HIDDEN, at->block, s->F);
+    if (mask.threshold > 0) sf_rows_drop(t->hidden, false, t->hidden, mask, t->kept_hidden, R, s->F);
     sf_rows_activate(t->active, t->hidden, s->activation, R * Fp);
     sf_gemm(work->branch, Cp, (sf_left){t->active, Fp, 1}, (sf_right){at->packed->w2, Cp},
             params + at->params[SF_B2].offset, false, R, Cp, Fp);
-    drop(work->branch, at->job, SF_DROP_MLP, at->block, s->C);
-    sf_rows_add(work->x, work->branch, R * Cp);
+    draw(t->kept_mlp, at->job, SF_DROP_MLP, at->block, s->C);
+    sf_rows_drop(work->x, true, work->branch, mask, t->kept_mlp, R, s->C);
     if (!pre) {
         sf_rows_norm(t->normed2, t->rstd2, work->x, mlp_epsilon, R, s->C);
         memcpy(work->x, t->normed2, R * Cp * sizeof *work->x);
@@ -140,15 +142,15 @@ static void block_backward(const site *at) {
     const sf_trace *t = at->trace;
     const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp, R = at->R;
     float *gradient = at->job->gradient;
+    const sf_drop_mask mask = mask_of(at->job);
     const bool pre = s->norm == SF_PRE_NORM;
 
     if (!pre) sf_rows_norm_backward(work->dx, work->dx, t->normed2, t->rstd2, false, R, s->C);
-    memcpy(work->branch, work->dx, R * Cp * sizeof *work->dx);
-    drop(work->branch, at->job, SF_DROP_MLP, at->block, s->C);
+    sf_rows_drop(work->branch, false, work->dx, mask, t->kept_mlp, R, s->C);
     sf_rows_sum(gradient + at->params[SF_B2].offset, work->branch, Cp, R, Cp);
     linear_backward(work->dhidden, false, at, SF_W2, work->branch, Cp, t->active);
     sf_rows_activate_backward(work->dhidden, t->hidden, s->activation, R * Fp);
-    drop(work->dhidden, at->job, SF_DROP_HIDDEN, at->block, s->F);
+    if (mask.threshold > 0) sf_rows_drop(work->dhidden, false, work->dhidden, mask, t->kept_hidden, R, s->F);
     sf_rows_sum(gradient + at->params[SF_B1].offset, work->dhidden, Fp, R, Fp);
     linear_backward(work->dbranch, false, at, SF_W1, work->dhidden, Fp, pre ? t->normed2 : t->normed1);
     if (pre)
@@ -157,8 +159,7 @@ static void block_backward(const site *at) {
         sf_rows_add(work->dx, work->dbranch, R * Cp);
 
     if (!pre) sf_rows_norm_backward(work->dx, work->dx, t->normed1, t->rstd1, false, R, s->C);
-    memcpy(work->branch, work->dx, R * Cp * sizeof *work->dx);
-    drop(work->branch, at->job, SF_DROP_ATTENTION, at->block, s->C);
+    sf_rows_drop(work->branch, false, work->dx, mask, t->kept_attention, R, s->C);
     sf_rows_sum(gradient + at->params[SF_BO].offset, work->branch, Cp, R, Cp);
     linear_backward(work->dcontext, false, at, SF_WO, work->branch, Cp, t->context);
     attend(at, plan->dense ? sf_dense_backward : sf_kept_backward);
@@ -183,14 +184,18 @@ static void embed(const sf_job *job) {
         memcpy(x, plan->positions + r % T * Cp, Cp * sizeof *x);
         sf_add_scaled(x, plan->embedding_scale, table + (size_t)job->tokens[r] * Cp, Cp);
     }
-    drop(job->work->x, job, SF_DROP_EMBEDDING, 0, plan->model->shape.C);
+    const sf_drop_mask mask = mask_of(job);
+    if (mask.threshold == 0) return;
+    draw(job->work->kept_embedding, job, SF_DROP_EMBEDDING, 0, plan->model->shape.C);
+    sf_rows_drop(job->work->x, false, job->work->x, mask, job->work->kept_embedding, job->n * T, plan->model->shape.C);
 }
 
 static void embed_backward(const sf_job *job) {
     const sf_cpu_plan *plan = job->plan;
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp;
     float *table = job->gradient + sf_model_embedding(plan->model)->offset;
-    drop(job->work->dx, job, SF_DROP_EMBEDDING, 0, plan->model->shape.C);
+    sf_rows_drop(job->work->dx, false, job->work->dx, mask_of(job), job->work->kept_embedding, job->n * T,
+                 plan->model->shape.C);
     for (size_t r = 0; r < job->n * T; r++)
         sf_add_scaled(table + (size_t)job->tokens[r] * Cp, plan->embedding_scale, job->work->dx + r * Cp, Cp);
 }
@@ -277,18 +282,21 @@ static void pack(sf_packed_block *packed, const sf_cpu_plan *plan, const float *
     for (size_t i = 0; i < 3; i++) {
         const sf_param *weight = &p[projections[i]];
         for (size_t h = 0; h < s->H; h++)
-            sf_transpose(packed->qkv + i * HCp + h * Cp, 3 * HCp, Cp, params + weight->offset + h * s->C * Cp, Cp, s->C,
-                         Cp);
+            sf_transpose(packed->qkv + i * HCp + h * Cp, 3 * HCp, Cp, 1.0F, params + weight->offset + h * s->C * Cp, Cp,
+                         s->C, Cp);
         memcpy(packed->qkv_bias + i * HCp, params + p[projections[i] + 1].offset, HCp * sizeof *params);
     }
-    sf_transpose(packed->o, Cp, Cp, params + p[SF_WO].offset, HCp, s->C, HCp);
-    sf_transpose(packed->w1, Fp, Fp, params + p[SF_W1].offset, Cp, s->F, Cp);
-    sf_transpose(packed->w2, Cp, Cp, params + p[SF_W2].offset, Fp, s->C, Fp);
+    sf_transpose(packed->o, Cp, Cp, 1.0F, params + p[SF_WO].offset, HCp, s->C, HCp);
+    sf_transpose(packed->w1, Fp, Fp, 1.0F, params + p[SF_W1].offset, Cp, s->F, Cp);
+    sf_transpose(packed->w2, Cp, Cp, 1.0F, params + p[SF_W2].offset, Fp, s->C, Fp);
 }
+
+double ISA(sf_peak_work)(size_t rounds);
 
 const sf_cpu_kernels ISA(sf_cpu_kernels) = {
     .name = SF_ISA_NAME,
     .pack = pack,
     .run = run,
     .add = sf_rows_add,
+    .peak_work = ISA(sf_peak_work),
 };

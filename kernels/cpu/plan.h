@@ -46,6 +46,7 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     float *context;         /* [R,H,Cp] */
     float *normed2, *rstd2; /* [R,Cp], [R] */
     float *hidden, *active; /* [R,Fp] */
+    uint64_t *kept_attention, *kept_hidden, *kept_mlp; /* [R,C or F / 64]: what dropout keeps, a bit each */
 } sf_trace;
 
 typedef struct sf_workspace { /* one worker's */
@@ -58,6 +59,8 @@ typedef struct sf_workspace { /* one worker's */
     float *keys_t, *values_t; /* [Cp,Tp]: one head's, transposed */
     float *tile, *dtile;      /* [SF_QUERY_TILE,Tp] */
     float *factors;           /* [T rounded up to 64] */
+    uint64_t *bits;           /* [T / 64 rounded up] */
+    uint64_t *kept_embedding; /* [R,C / 64 rounded up] */
     float *drow;              /* [T] */
     double *wide[4];          /* [T]: the generic kernels' rows */
     uint32_t *kept;           /* [T] */
@@ -87,6 +90,7 @@ typedef struct sf_cpu_kernels { /* one instruction set */
     void (*pack)(sf_packed_block *packed, const sf_cpu_plan *plan, const float *params, size_t block);
     void (*run)(const sf_job *job);
     void (*add)(float *x, const float *y, size_t count); /* x += y, count a multiple of 16 */
+    double (*peak_work)(size_t rounds);                  /* multiply-adds alone; gives their FLOP */
 } sf_cpu_kernels;
 
 extern const sf_cpu_kernels sf_cpu_kernels_scalar;

@@ -64,19 +64,19 @@ void sf_rows_norm_backward(float *dx /* [R,Cp] */, const float *dy /* [R,Cp] */,
 INLINE void normal(vf *cdf, vf *density, vf z) {
     static const float W[] = {0.27923924F, 0.27979112F,  0.23914030F, 0.21322800F, -0.05174167F,
                               0.32675838F, -0.51909530F, 0.29178500F, -0.05910514F};
-    const vf a = choose(z < splat(0.0F), -z, z);
+    const vf zero = splat(0.0F), a = if_less(z, zero, -z, z);
     const vf t = splat(1.0F) / (splat(1.0F) + splat(0.35F) * a);
     const vf bell = exp_of(splat(-0.5F) * z * z);
     vf w = splat(W[8]);
     for (int i = 7; i >= 0; i--) w = w * t + splat(W[i]);
     const vf tail = splat(0.5F) * bell * w * t;
-    *cdf = choose(z < splat(0.0F), tail, splat(1.0F) - tail);
+    *cdf = if_less(z, zero, tail, splat(1.0F) - tail);
     *density = bell * splat(0.39894228F);
 }
 
 /* tanh(softplus(z)) = n / (n + 2) with n = e^z (e^z + 2); beyond z = 20 it is 1 in float. */
 INLINE void mish_parts(vf *e, vf *n, vf z) {
-    *e = exp_of(choose(z > splat(20.0F), splat(20.0F), z));
+    *e = exp_of(if_less(splat(20.0F), z, splat(20.0F), z));
     *n = *e * (*e + splat(2.0F));
 }
 
@@ -85,7 +85,7 @@ INLINE vf activate(vf z, sf_activation activation) {
     switch (activation) {
     case SF_RELU:
         /* written so that NaN stays NaN */
-        return choose(z < splat(0.0F), splat(0.0F), z);
+        return if_less(z, splat(0.0F), splat(0.0F), z);
     case SF_GELU:
         normal(&a, &b, z);
         return z * a;
@@ -100,7 +100,7 @@ INLINE vf activate_slope(vf z, sf_activation activation) {
     vf a, b;
     switch (activation) {
     case SF_RELU:
-        return choose(z > splat(0.0F), splat(1.0F), splat(0.0F));
+        return if_less(splat(0.0F), z, splat(1.0F), splat(0.0F));
     case SF_GELU:
         normal(&a, &b, z);
         return a + z * b;
@@ -140,30 +140,55 @@ void sf_rows_activate_backward(float *dz /* in: dy */, const float *z, sf_activa
 
 /* Eight lanes a vector, whatever VL: the unit of the dropout layout. */
 typedef uint32_t eight __attribute__((vector_size(32)));
-typedef float eight_floats __attribute__((vector_size(32)));
 
-INLINE void factors_of_64(float *factors /* [64] */, sf_drop_mask mask, const sf_index *index, uint32_t first_draw) {
+/* Bit c is set where column c of 64 is kept. */
+INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, uint32_t first_draw) {
     uint32_t draws[8], words[4][8];
     const eight consecutive = first_draw + (eight){0, 1, 2, 3, 4, 5, 6, 7};
     memcpy(draws, &consecutive,
            sizeof draws); /* one store: eight small ones could not be forwarded to the vector load */
     philox_eight(words, index, draws);
-    const eight_floats scale = mask.scale - (eight_floats){0};
+    uint64_t kept = 0;
     for (size_t w = 0; w < 4; w++) {
         eight word;
         memcpy(&word, words[w], sizeof word);
         const eight low = word & 0xffffU, high = word >> 16;
-        const eight_floats keep_low = (eight_floats)((eight)(low >= mask.threshold) & (eight)scale);
-        const eight_floats keep_high = (eight_floats)((eight)(high >= mask.threshold) & (eight)scale);
-        memcpy(factors + 16 * w, &keep_low, sizeof keep_low);
-        memcpy(factors + 16 * w + 8, &keep_high, sizeof keep_high);
+#if defined(__AVX512F__)
+        const __m256i threshold = _mm256_set1_epi32((int)mask.threshold);
+        const uint64_t bits = (uint64_t)_mm256_cmpge_epu32_mask((__m256i)low, threshold) |
+                              (uint64_t)_mm256_cmpge_epu32_mask((__m256i)high, threshold) << 8;
+#elif defined(__AVX2__)
+        const __m256i threshold = _mm256_set1_epi32((int)mask.threshold - 1); /* both sides are far below 2^31 */
+        const uint64_t bits =
+            (uint64_t)(uint32_t)_mm256_movemask_ps((__m256)_mm256_cmpgt_epi32((__m256i)low, threshold)) |
+            (uint64_t)(uint32_t)_mm256_movemask_ps((__m256)_mm256_cmpgt_epi32((__m256i)high, threshold)) << 8;
+#else
+        uint64_t bits = 0;
+        for (int i = 0; i < 8; i++)
+            bits |= (uint64_t)(low[i] >= mask.threshold) << i | (uint64_t)(high[i] >= mask.threshold) << (i + 8);
+#endif
+        kept |= bits << 16 * w;
     }
+    return kept;
 }
 
-void sf_keep_factors(float *factors, sf_drop_mask mask, const sf_index *index, size_t row, size_t columns) {
+/* scale where column c is kept, 0 elsewhere. */
+INLINE vf factors_at(uint64_t kept, size_t c, float scale) {
+    return masked((uint32_t)(kept >> c), splat(scale));
+}
+
+/* The same for the weights of one query, from key `first` (a multiple of 64) on. */
+INLINE uint64_t kept_of_weights(const sf_weight_drop *drop, size_t query, size_t first, size_t T) {
+    return kept_of_64(drop->mask, &drop->index, (uint32_t)(query * sf_dropout_draws_per_row(T) + first / 8));
+}
+
+void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask mask, const sf_index *index, size_t R,
+                  size_t columns) {
     const uint32_t per_row = sf_dropout_draws_per_row(columns);
-    for (uint32_t i = 0; i < per_row; i += 8)
-        factors_of_64(factors + (size_t)8 * i, mask, index, (uint32_t)row * per_row + i);
+    const size_t groups = sf_kept_words(columns);
+    for (size_t r = 0; r < R; r++)
+        for (size_t group = 0; group < groups; group++)
+            kept[r * groups + group] = kept_of_64(mask, index, (uint32_t)(r * per_row + group * 8));
 }
 
 void sf_keep_factors_of(float *factors /* [count] */, sf_drop_mask mask, const sf_index *index, size_t row,
@@ -182,18 +207,15 @@ void sf_keep_factors_of(float *factors /* [count] */, sf_drop_mask mask, const s
     }
 }
 
-void sf_rows_drop(float *x /* [R,padded columns] */, sf_drop_mask mask, const sf_index *index, size_t R,
-                  size_t columns) {
-    if (mask.threshold == 0) return;
-    const size_t padded = sf_padded(columns);
-    const uint32_t per_row = sf_dropout_draws_per_row(columns);
-    float factors[64];
+void sf_rows_drop(float *y, bool add, const float *x /* [R,padded columns] */, sf_drop_mask mask,
+                  const uint64_t *kept /* [R,columns / 64 rounded up] */, size_t R, size_t columns) {
+    const size_t padded = sf_padded(columns), groups = sf_kept_words(columns);
     for (size_t r = 0; r < R; r++)
-        for (size_t group = 0; group * 64 < columns; group++) {
-            factors_of_64(factors, mask, index, (uint32_t)(r * per_row + group * 8));
-            float *at = x + r * padded + group * 64;
-            const size_t width = padded - group * 64 < 64 ? padded - group * 64 : 64;
-            for (size_t c = 0; c < width; c += VL) store(at + c, load(at + c) * load(factors + c));
+        for (size_t c = 0; c < padded; c += VL) {
+            const size_t at = r * padded + c;
+            vf value = load(x + at);
+            if (mask.threshold > 0) value *= factors_at(kept[r * groups + c / 64], c % 64, mask.scale);
+            store(y + at, add ? load(y + at) + value : value);
         }
 }
 
@@ -220,34 +242,56 @@ void sf_add_scaled(float *y, float factor, const float *x, size_t N) {
     for (size_t n = 0; n < N; n += VL) store(y + n, load(y + n) + by * load(x + n));
 }
 
-sf_softmax_stats sf_softmax_row(float *row /* [padded T] */, float scale, size_t T) {
+/* Bits of the lanes at column j that are among the first T. */
+INLINE uint32_t real_bits(size_t j, size_t T) {
+    return T - j >= VL ? UINT32_MAX : (UINT32_C(1) << (T - j)) - 1;
+}
+
+sf_softmax_stats sf_softmax_row(float *row /* [padded T] */, const sf_weight_drop *drop, size_t query, size_t T) {
+    const size_t whole = T / VL * VL; /* vectors without padding */
     vf largest = splat(-INFINITY);
-    for (size_t j = 0; j < T; j += VL)
-        largest = max_of(choose(real_lanes(j, T) > splat(0.0F), load(row + j), largest), largest);
-    const vf top = splat(max_lanes(largest));
+    for (size_t j = 0; j < whole; j += VL) largest = max_of(load(row + j), largest);
+    float top = max_lanes(largest);
+    for (size_t j = whole; j < T; j++) top = row[j] > top ? row[j] : top;
     vf total = {0};
-    for (size_t j = 0; j < sf_padded(T); j += VL) {
-        const vf weight = exp_of(splat(scale) * (load(row + j) - top));
-        const vf real = choose(real_lanes(j, T) > splat(0.0F), weight, splat(0.0F));
-        total += real;
-        store(row + j, real);
+    for (size_t j = 0; j < T; j += VL) {
+        const vf weight = masked(real_bits(j, T), exp_of(load(row + j) - splat(top)));
+        total += weight;
+        store(row + j, weight);
     }
     const float inverse = 1.0F / sum_lanes(total);
-    for (size_t j = 0; j < T; j += VL) store(row + j, load(row + j) * splat(inverse));
-    return (sf_softmax_stats){top[0], inverse};
-}
-
-void sf_softmax_row_again(float *row /* [padded T] */, float scale, sf_softmax_stats stats, size_t T) {
-    for (size_t j = 0; j < sf_padded(T); j += VL) {
-        const vf weight = exp_of(splat(scale) * (load(row + j) - splat(stats.largest)));
-        const vf real = choose(real_lanes(j, T) > splat(0.0F), weight, splat(0.0F));
-        store(row + j, real * splat(stats.inverse_total));
+    for (size_t j = 0; j < T; j += 64) {
+        const uint64_t kept = drop->mask.threshold > 0 ? kept_of_weights(drop, query, j, T) : 0;
+        for (size_t c = 0; c < 64 && j + c < T; c += VL) {
+            vf weight = load(row + j + c) * splat(inverse);
+            if (drop->mask.threshold > 0) weight *= factors_at(kept, c, drop->mask.scale);
+            store(row + j + c, weight);
+        }
     }
+    return (sf_softmax_stats){top, inverse};
 }
 
-void sf_softmax_row_backward(float *drow, const float *weights, float scale, size_t padded) {
+void sf_softmax_row_backward(float *row /* [padded T] */, float *slopes /* [padded T] */, sf_softmax_stats stats,
+                             float scale, const sf_weight_drop *drop, size_t query, size_t T) {
     vf dot = {0};
-    for (size_t j = 0; j < padded; j += VL) dot += load(weights + j) * load(drow + j);
+    for (size_t j = 0; j < T; j += 64) {
+        const uint64_t kept = drop->mask.threshold > 0 ? kept_of_weights(drop, query, j, T) : 0;
+        drop->bits[j / 64] = kept;
+        for (size_t c = 0; c < 64 && j + c < T; c += VL) {
+            const size_t at = j + c;
+            const vf weight =
+                masked(real_bits(at, T), exp_of(load(row + at) - splat(stats.largest))) * splat(stats.inverse_total);
+            vf slope = load(slopes + at);
+            if (drop->mask.threshold > 0) slope *= factors_at(kept, c, drop->mask.scale);
+            dot += weight * slope;
+            store(row + at, weight);
+            store(slopes + at, slope);
+        }
+    }
     const vf mean = splat(sum_lanes(dot));
-    for (size_t j = 0; j < padded; j += VL) store(drow + j, splat(scale) * load(weights + j) * (load(drow + j) - mean));
+    for (size_t j = 0; j < T; j += VL) {
+        const vf weight = load(row + j);
+        store(slopes + j, splat(scale) * weight * (load(slopes + j) - mean));
+        if (drop->mask.threshold > 0) store(row + j, weight * factors_at(drop->bits[j / 64], j % 64, drop->mask.scale));
+    }
 }

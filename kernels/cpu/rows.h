@@ -13,12 +13,11 @@
 #define sf_rows_drop              ISA(sf_rows_drop)
 #define sf_rows_add               ISA(sf_rows_add)
 #define sf_rows_sum               ISA(sf_rows_sum)
-#define sf_keep_factors           ISA(sf_keep_factors)
+#define sf_rows_draw              ISA(sf_rows_draw)
 #define sf_keep_factors_of        ISA(sf_keep_factors_of)
 #define sf_dot                    ISA(sf_dot)
 #define sf_add_scaled             ISA(sf_add_scaled)
 #define sf_softmax_row            ISA(sf_softmax_row)
-#define sf_softmax_row_again      ISA(sf_softmax_row_again)
 #define sf_softmax_row_backward   ISA(sf_softmax_row_backward)
 
 typedef struct sf_drop_mask { /* threshold 0: nothing is dropped */
@@ -36,16 +35,17 @@ void sf_rows_norm_backward(float *dx /* [R,Cp] */, const float *dy /* [R,Cp] */,
 void sf_rows_activate(float *y, const float *z, sf_activation activation, size_t count);
 void sf_rows_activate_backward(float *dz /* in: dy */, const float *z, sf_activation activation, size_t count);
 
-/* Dropout in place on a matrix of `columns` columns; its own backward. */
-void sf_rows_drop(float *x /* [R,padded columns] */, sf_drop_mask mask, const sf_index *index, size_t R,
+/* Which elements of a matrix of `columns` columns dropout keeps, a bit each: backward needs them again. */
+void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask mask, const sf_index *index, size_t R,
                   size_t columns);
+/* y = (add ? y : 0) + what dropout leaves of x; its own backward. */
+void sf_rows_drop(float *y, bool add, const float *x /* [R,padded columns] */, sf_drop_mask mask,
+                  const uint64_t *kept /* [R,columns / 64 rounded up] */, size_t R, size_t columns);
 
 void sf_rows_add(float *x, const float *y, size_t count);
 /* sums[n] += sum over rows of x[r][n]. */
 void sf_rows_sum(float *sums /* [N] */, const float *x /* [R,N] */, size_t x_row, size_t R, size_t N);
 
-/* Factors (0 or scale) of a whole row of dropout, up to the next multiple of 64 columns. */
-void sf_keep_factors(float *factors, sf_drop_mask mask, const sf_index *index, size_t row, size_t columns);
 /* Factors of the listed columns of a row. */
 void sf_keep_factors_of(float *factors /* [count] */, sf_drop_mask mask, const sf_index *index, size_t row,
                         size_t columns, const uint32_t *listed /* [count] */, size_t count);
@@ -57,10 +57,17 @@ typedef struct sf_softmax_stats { /* enough to compute a row's weights again */
     float largest, inverse_total;
 } sf_softmax_stats;
 
-/* Scores become weights in place: exp(scale (s - largest)) / total over the first T; padding becomes 0. */
-sf_softmax_stats sf_softmax_row(float *row /* [padded T] */, float scale, size_t T);
-void sf_softmax_row_again(float *row /* [padded T] */, float scale, sf_softmax_stats stats, size_t T);
-/* dweights become scale * dscores in place. */
-void sf_softmax_row_backward(float *drow, const float *weights, float scale, size_t padded);
+typedef struct sf_weight_drop { /* dropout of a head's weights */
+    sf_drop_mask mask;
+    sf_index index;
+    uint64_t *bits; /* [T / 64 rounded up]: of the row at hand */
+} sf_weight_drop;
+
+/* Scores become weights in place, exp(s - largest) / total over the first T, and then what dropout leaves of them;
+ * padding becomes 0. */
+sf_softmax_stats sf_softmax_row(float *row /* [padded T] */, const sf_weight_drop *drop, size_t query, size_t T);
+/* row: scores in, weights after dropout out. slopes: gradients of those weights in, scale * those of the scores out. */
+void sf_softmax_row_backward(float *row /* [padded T] */, float *slopes /* [padded T] */, sf_softmax_stats stats,
+                             float scale, const sf_weight_drop *drop, size_t query, size_t T);
 
 #endif

@@ -43,12 +43,39 @@ INLINE vf splat(float x) {
     return x - (vf){0};
 }
 
-INLINE vf choose(vi condition, vf yes, vf no) {
+/* a < b ? yes : no, lane by lane; no where either is NaN. */
+INLINE vf if_less(vf a, vf b, vf yes, vf no) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ), (__m512)no, (__m512)yes);
+#elif defined(__AVX2__)
+    return (vf)_mm256_blendv_ps((__m256)no, (__m256)yes, _mm256_cmp_ps((__m256)a, (__m256)b, _CMP_LT_OQ));
+#else
+    const vi condition = a < b;
     return (vf)((condition & (vi)yes) | (~condition & (vi)no));
+#endif
 }
 
+/* The greater; b where either is NaN. */
 INLINE vf max_of(vf a, vf b) {
-    return choose(a > b, a, b);
+#if defined(__AVX512F__)
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    return if_less(b, a, a, b);
+#endif
+}
+
+/* v in the lanes whose bit is set, 0 in the others. */
+INLINE vf masked(uint32_t bits, vf v) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_maskz_mov_ps((__mmask16)bits, (__m512)v);
+#else
+    vi lane_bits = {0};
+    for (int l = 0; l < VL; l++) lane_bits[l] = 1 << l;
+    const vi chosen = (((int32_t)bits - (vi){0}) & lane_bits) == lane_bits;
+    return (vf)(chosen & (vi)v);
+#endif
 }
 
 #if defined(__AVX512F__)
@@ -58,7 +85,10 @@ INLINE float sum_lanes(vf v) {
 INLINE float max_lanes(vf v) {
     return _mm512_reduce_max_ps((__m512)v);
 }
-/* Bit l is set where lane l is greater than x. */
+/* Bit l is set where lane l is at least x, or greater than it. */
+INLINE uint32_t lanes_from(vf v, float x) {
+    return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(x), _CMP_GE_OQ);
+}
 INLINE uint32_t lanes_above(vf v, float x) {
     return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(x), _CMP_GT_OQ);
 }
@@ -76,14 +106,20 @@ INLINE float max_lanes(vf v) {
     for (int l = 1; l < VL; l++) lanes[0] = lanes[l] > lanes[0] ? lanes[l] : lanes[0];
     return lanes[0];
 }
-INLINE uint32_t lanes_above(vf v, float x) {
+INLINE uint32_t lane_bits_of(vi condition) {
 #if defined(__AVX2__)
-    return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps((__m256)v, _mm256_set1_ps(x), _CMP_GT_OQ));
+    return (uint32_t)_mm256_movemask_ps((__m256)condition);
 #else
     uint32_t mask = 0;
-    for (int l = 0; l < VL; l++) mask |= (uint32_t)(v[l] > x) << l;
+    for (int l = 0; l < VL; l++) mask |= (uint32_t)(condition[l] != 0) << l;
     return mask;
 #endif
+}
+INLINE uint32_t lanes_from(vf v, float x) {
+    return lane_bits_of(v >= splat(x));
+}
+INLINE uint32_t lanes_above(vf v, float x) {
+    return lane_bits_of(v > splat(x));
 }
 #endif
 
@@ -98,7 +134,8 @@ INLINE vf first_lanes(size_t count) {
  * x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, times 2^n. */
 INLINE vf exp_of(vf x) {
     const vf rounder = splat(12582912.0F); /* 1.5 * 2^23: adding it rounds to an integer */
-    const vf clamped = choose(x < splat(-87.3F), splat(-87.3F), choose(x > splat(88.7F), splat(88.7F), x));
+    const vf low = splat(-87.3F), high = splat(88.7F);
+    const vf clamped = if_less(x, low, low, if_less(high, x, high, x));
     const vf n = (clamped * splat(1.44269504F) + rounder) - rounder;
     const vf r = (clamped - n * splat(0.693359375F)) - n * splat(-2.12194440e-4F);
     vf p = splat(1.0F / 5040.0F);
@@ -109,10 +146,14 @@ INLINE vf exp_of(vf x) {
     p = p * r + splat(0.5F);
     p = p * r + splat(1.0F);
     p = p * r + splat(1.0F);
+#if defined(__AVX512F__)
+    const vf result = (vf)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
     const vi half = __builtin_convertvector(n, vi) / 2; /* two factors: 2^128 itself is no float */
     const vi rest = __builtin_convertvector(n, vi) - half;
     const vf result = p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
-    return choose(x < splat(-87.3F), splat(0.0F), choose(x > splat(88.73F), splat(INFINITY), result));
+#endif
+    return if_less(x, low, splat(0.0F), if_less(splat(88.73F), x, splat(INFINITY), result));
 }
 
 /* Eight calls of Philox4x32-10 side by side: words[w][i] is word w of draw first_draws[i]. */

@@ -1,0 +1,34 @@
+/* How fast this machine trains: a step (forward, backward, clip, update) and an evaluation at the paper's shapes,
+ * beside the arithmetic the machine could do at most. */
+#ifndef SEMFOCUS_BENCHMARK_H
+#define SEMFOCUS_BENCHMARK_H
+
+#include <stddef.h>
+
+#include "semfocus/status.h"
+
+typedef struct sf_benchmark {
+    const char *shape;     /* nnch: T 40, 5 blocks; listops: T 600, 10 blocks; both width 64, batch 25 */
+    const char *attention; /* as spelled for --attention */
+    size_t threads;        /* 0: one per core */
+    double seconds;        /* to spend, about */
+} sf_benchmark;
+
+typedef struct sf_benchmark_result {
+    size_t threads, steps;     /* steps that were timed */
+    double ms_per_step;        /* median */
+    double ms_per_evaluation;  /* of 100 sequences: median */
+    double gflops;             /* arithmetic of the mathematics, nothing computed twice, per second of a step */
+    double peak_share;         /* of what the same threads reach on multiply-adds alone */
+    double evaluation_share;   /* an evaluation of 7000 sequences over a training epoch of 5000 */
+} sf_benchmark_result;
+
+/* The shapes by index, NULL past the end. */
+const char *sf_benchmark_shape(size_t i);
+
+/* Multiply-adds per second of this many threads (0: one per core) at once, times two, in 10^9. */
+double sf_benchmark_peak(size_t threads);
+
+sf_status sf_benchmark_run(sf_benchmark_result *out, const sf_benchmark *what, double peak_gflops);
+
+#endif

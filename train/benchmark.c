@@ -1,0 +1,169 @@
+#include "semfocus/benchmark.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "base/threads.h"
+#include "kernels/cpu/cpu.h"
+#include "train/optimizer.h"
+
+enum { BATCH = 25, EVALUATED = 100, EPOCH_STEPS = 200, EPOCH_EVALUATED = 7000, MOST_TIMES = 4096 };
+
+typedef struct named_shape {
+    const char *name;
+    size_t T, L, V, classes;
+} named_shape;
+
+static const named_shape shapes[] = {
+    {.name = "nnch", .T = 40, .L = 5, .V = 3, .classes = 2},
+    {.name = "listops", .T = 600, .L = 10, .V = 16, .classes = 10},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+const char *sf_benchmark_shape(size_t i) {
+    return i < SHAPES ? shapes[i].name : NULL;
+}
+
+/* Forward and twice that backward: linear layers of every token, and per query the products with the keys it scores
+ * and with those it keeps. */
+static double step_flops(const sf_shape *s, size_t scored, size_t kept) {
+    const double heads = (double)(s->H * s->C), C = (double)s->C, F = (double)s->F;
+    const double linear = 3 * 2 * (4 * C * heads + 2 * C * F);
+    const double by_score = scored > kept ? (double)scored - (double)kept : 0; /* forward only: the rest is not kept */
+    const double attention = 2 * heads * (6 * (double)kept + by_score);
+    return (double)(BATCH * s->T * s->L) * (linear + attention);
+}
+
+typedef struct rig { /* a model ready to train */
+    sf_model model;
+    sf_cpu_plan *plan;
+    sf_cpu_crew *crew;
+    float *params, *gradient;
+    int32_t *tokens, labels[EVALUATED];
+    double *times; /* [MOST_TIMES] */
+    sf_config config;
+    double flops;
+} rig;
+
+static void close_rig(rig *r) {
+    sf_release(r->params);
+    sf_release(r->gradient);
+    sf_release(r->tokens);
+    sf_release(r->times);
+    sf_cpu_crew_destroy(r->crew);
+    sf_cpu_plan_destroy(r->plan);
+    sf_model_destroy(&r->model);
+}
+
+static sf_status find_shape(const named_shape **out, const char *name) {
+    char quoted[SF_QUOTE_SIZE];
+    for (size_t i = 0; i < SHAPES; i++) {
+        *out = &shapes[i];
+        if (strcmp(shapes[i].name, name) == 0) return SF_OK;
+    }
+    return sf_fail(SF_BAD_INPUT, "shape is '%s' but must be nnch or listops", sf_text_quote(quoted, name));
+}
+
+static sf_status open_rig(rig *r, const sf_benchmark *what, size_t threads) {
+    const named_shape *named = NULL;
+    sf_shape shape = {.C = 64, .F = 64, .H = 1, .inverse_temperature = 1, .dropout = 0.01};
+    SF_TRY(find_shape(&named, what->shape));
+    SF_TRY(sf_attention_parse(&shape.attention, what->attention));
+    shape.attention = sf_attention_resolve(shape.attention, named->T);
+    shape.T = named->T + shape.attention.globals;
+    shape.V = named->V + shape.attention.globals;
+    shape.L = named->L;
+    shape.classes = named->classes;
+    sf_config_init(&r->config);
+    SF_TRY(sf_model_create(&r->model, &shape));
+    SF_TRY(sf_cpu_plan_create(&r->plan, &r->model));
+    SF_TRY(sf_cpu_crew_create(&r->crew, &r->plan, 1, threads, EVALUATED));
+    SF_TRY(SF_NEW(&r->params, r->model.size));
+    SF_TRY(SF_NEW(&r->gradient, r->model.size));
+    SF_TRY(SF_NEW(&r->tokens, EVALUATED * shape.T));
+    SF_TRY(SF_NEW(&r->times, MOST_TIMES));
+    sf_model_initialize(r->params, &r->model, 1);
+    for (size_t i = 0; i < EVALUATED * shape.T; i++) r->tokens[i] = (int32_t)(i * 7 / 3 % (named->V - 1));
+    for (size_t i = 0; i < EVALUATED; i++) r->labels[i] = (int32_t)(i % named->classes);
+    sf_pattern pattern = {0};
+    SF_TRY(sf_pattern_create(&pattern, &shape.attention, shape.T));
+    const size_t kept = pattern.offsets[shape.T] / shape.T;
+    sf_pattern_destroy(&pattern);
+    r->flops = step_flops(&shape, shape.attention.selector->selects_by == SF_BY_SCORE ? shape.T : kept, kept);
+    return SF_OK;
+}
+
+static double time_step(rig *r, uint32_t step) {
+    float *const no_moments[2] = {NULL, NULL};
+    const sf_moment moment = {.seed = 1, .epoch = 1, .step = step, .training = true};
+    double loss;
+    const double start = sf_clock_seconds();
+    sf_cpu_gradient(r->crew, &loss, r->gradient, r->plan, r->params, &(sf_batch){r->tokens, r->labels, BATCH}, &moment);
+    const double factor = sf_clip_factor(sf_gradient_norm(r->gradient, r->model.size), r->config.clip);
+    sf_optimizer_update(r->params, no_moments, r->gradient, (float)factor, &r->config, r->config.lr, step + 1,
+                        r->model.size);
+    return sf_clock_seconds() - start;
+}
+
+static double time_evaluation(rig *r) {
+    const sf_moment moment = {.seed = 1};
+    sf_evaluation result;
+    const double start = sf_clock_seconds();
+    sf_cpu_evaluate(r->crew, &result, NULL, r->plan, r->params, &(sf_batch){r->tokens, r->labels, EVALUATED}, &moment);
+    return sf_clock_seconds() - start;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static double median(double *times, size_t count) {
+    qsort(times, count, sizeof *times, by_value);
+    return times[count / 2];
+}
+
+static void measure(sf_benchmark_result *out, rig *r, double seconds) {
+    time_step(r, 0); /* to warm up */
+    double end = sf_clock_seconds() + 0.8 * seconds;
+    for (out->steps = 0; out->steps < 3 || (sf_clock_seconds() < end && out->steps < MOST_TIMES); out->steps++)
+        r->times[out->steps] = time_step(r, (uint32_t)out->steps + 1);
+    const double step = median(r->times, out->steps);
+    time_evaluation(r);
+    end = sf_clock_seconds() + 0.2 * seconds;
+    size_t count = 0;
+    for (; count < 3 || (sf_clock_seconds() < end && count < MOST_TIMES); count++) r->times[count] = time_evaluation(r);
+    const double evaluation = median(r->times, count);
+    out->ms_per_step = 1e3 * step;
+    out->ms_per_evaluation = 1e3 * evaluation;
+    out->gflops = 1e-9 * r->flops / step;
+    out->evaluation_share = evaluation * EPOCH_EVALUATED / EVALUATED / (step * EPOCH_STEPS);
+}
+
+sf_status sf_benchmark_run(sf_benchmark_result *out, const sf_benchmark *what, double peak_gflops) {
+    rig r = {0};
+    *out = (sf_benchmark_result){.threads = (size_t)sf_threads_for(what->threads)};
+    const sf_status status = open_rig(&r, what, out->threads);
+    if (status == SF_OK) measure(out, &r, what->seconds);
+    out->peak_share = peak_gflops > 0 ? out->gflops / peak_gflops : 0;
+    close_rig(&r);
+    return status;
+}
+
+double sf_benchmark_peak(size_t threads) {
+    enum { ROUNDS = 1 << 18, BURSTS = 20 };
+    double best = 0;
+    const int crew = sf_threads_for(threads);
+    for (int burst = 0; burst < BURSTS; burst++) {
+        double work = 0;
+        const double start = sf_clock_seconds();
+#pragma omp parallel for num_threads(crew) reduction(+ : work)
+        for (int i = 0; i < crew; i++) work += sf_cpu_peak_work(ROUNDS);
+        const double rate = 1e-9 * work / (sf_clock_seconds() - start);
+        if (rate > best) best = rate;
+    }
+    return best;
+}

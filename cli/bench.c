@@ -1,5 +1,6 @@
 /* Speed of this machine at the paper's shapes. */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli.h"
 
@@ -15,6 +16,11 @@ static json_t *as_json(const sf_benchmark *what, const sf_benchmark_result *resu
                      result->evaluation_share);
 }
 
+static void print_heading(double peak) {
+    printf("multiply-adds alone: %.0f GFLOP/s\n\n%-8s %-10s %-9s %7s %12s %9s %10s %14s %14s\n", peak, "shape",
+           "attention", "precision", "threads", "ms per step", "GFLOP/s", "of peak", "ms per 100", "7000 / epoch");
+}
+
 static void print_result(const sf_benchmark *what, const sf_benchmark_result *result) {
     printf("%-8s %-10s %-9s %7zu %12.2f %9.1f %9.0f%% %14.2f %13.0f%%\n", what->shape, what->attention, "f32",
            result->threads, result->ms_per_step, result->gflops, 100 * result->peak_share, result->ms_per_evaluation,
@@ -22,28 +28,56 @@ static void print_result(const sf_benchmark *what, const sf_benchmark_result *re
     fflush(stdout);
 }
 
+/* Words name shapes and mechanisms; where none of a kind is named, all are meant. */
+typedef struct selection {
+    const char *shapes[64], *mechanisms[64];
+    size_t shape_count, mechanism_count;
+} selection;
+
+static bool is_shape(const char *word) {
+    const char *shape;
+    for (size_t i = 0; (shape = sf_benchmark_shape(i)) != NULL; i++)
+        if (strcmp(shape, word) == 0) return true;
+    return false;
+}
+
+static void select_cases(selection *out, const cli_request *request) {
+    *out = (selection){0};
+    for (size_t i = 0; i < request->word_count; i++) {
+        if (is_shape(request->words[i]))
+            out->shapes[out->shape_count++] = request->words[i];
+        else
+            out->mechanisms[out->mechanism_count++] = request->words[i];
+    }
+    const char *shape;
+    for (size_t i = 0; out->shape_count == i && (shape = sf_benchmark_shape(i)) != NULL; i++)
+        out->shapes[out->shape_count++] = shape;
+    for (size_t i = 0; out->mechanism_count == i && i < MECHANISMS; i++)
+        out->mechanisms[out->mechanism_count++] = mechanisms[i];
+}
+
 static int run(const cli_request *request) {
     const bool json = request->config.json != 0;
     const size_t threads = (size_t)request->config.threads;
+    selection chosen;
+    select_cases(&chosen, request);
     const double peak = sf_benchmark_peak(threads);
     json_t *rows = json_array();
-    if (!json)
-        printf("multiply-adds alone: %.0f GFLOP/s\n\n%-8s %-10s %-9s %7s %12s %9s %10s %14s %14s\n", peak, "shape",
-               "attention", "precision", "threads", "ms per step", "GFLOP/s", "of peak", "ms per 100", "7000 / epoch");
     int code = EXIT_DONE;
-    const char *shape;
-    for (size_t s = 0; (shape = sf_benchmark_shape(s)) != NULL; s++) {
-        for (size_t m = 0; m < MECHANISMS && code == EXIT_DONE; m++) {
-            const sf_benchmark what = {
-                .shape = shape, .attention = mechanisms[m], .threads = threads, .seconds = seconds_each};
-            sf_benchmark_result result;
-            const sf_status status = sf_benchmark_run(&result, &what, peak);
-            if (status != SF_OK)
-                code = fail(status);
-            else if (json)
-                json_array_append_new(rows, as_json(&what, &result));
-            else
-                print_result(&what, &result);
+    for (size_t i = 0; i < chosen.shape_count * chosen.mechanism_count && code == EXIT_DONE; i++) {
+        const sf_benchmark what = {.shape = chosen.shapes[i / chosen.mechanism_count],
+                                   .attention = chosen.mechanisms[i % chosen.mechanism_count],
+                                   .threads = threads,
+                                   .seconds = seconds_each};
+        sf_benchmark_result result;
+        const sf_status status = sf_benchmark_run(&result, &what, peak);
+        if (status != SF_OK)
+            code = fail(status);
+        else if (json)
+            json_array_append_new(rows, as_json(&what, &result));
+        else {
+            if (i == 0) print_heading(peak);
+            print_result(&what, &result);
         }
     }
     if (json && code == EXIT_DONE) return print_json(rows);
@@ -53,11 +87,13 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_bench = {
     .name = "bench",
-    .usage = "[--threads N]",
+    .usage = "[nnch|listops] [MECHANISM...] [--threads N]",
     .summary = "time training steps and evaluations at the paper's shapes",
-    .details = "One model with the threads inside it, batch 25. GFLOP/s count the mathematics, nothing computed twice;\n"
-               "'of peak' is beside what the same threads reach on multiply-adds alone; '7000 / epoch' is the evaluation\n"
-               "of an epoch over its training. Takes about a minute.\n",
+    .details =
+        "One model with the threads inside it, batch 25. GFLOP/s count the mathematics, nothing computed twice;\n"
+        "'of peak' is beside what the same threads reach on multiply-adds alone; '7000 / epoch' is the evaluation\n"
+        "of an epoch over its training. Takes about a minute.\n",
     .groups = COMMON_GROUPS,
+    .most_words = 64,
     .run = run,
 };

@@ -7,7 +7,8 @@
 typedef struct kept_row { /* one query's part of the trace */
     const uint32_t *keys;
     float *weights;
-    double *scores; /* NULL under softmax */
+    const float *factors; /* what dropout makes of the weights; NULL: it leaves them */
+    double *scores;       /* NULL under softmax */
     size_t count;
 } kept_row;
 
@@ -26,6 +27,7 @@ static kept_row row_of(const sf_head *head, size_t query) {
     return (kept_row){
         .keys = plan->pattern.keys != NULL ? plan->pattern.keys + begin : selected_keys(head, query),
         .weights = head->trace->weights + at,
+        .factors = head->drop.mask.threshold > 0 ? head->trace->factors + at : NULL,
         .scores = head->trace->kept_scores != NULL ? head->trace->kept_scores + at : NULL,
         .count = plan->pattern.offsets[query + 1] - begin,
     };
@@ -50,37 +52,57 @@ INLINE void offer(best_keys *best, size_t K, float score, uint32_t key) {
 
 /* A number that at least K of the scores are not below: the K-th greatest of the lanes' maxima. Needs K <= VL. */
 INLINE float lower_bound(const float *scores, float sign, size_t T, size_t K) {
-    const size_t whole = T / VL * VL;
-    vf maxima = splat(-INFINITY);
-    for (size_t j = 0; j < whole; j += VL) maxima = max_of(splat(sign) * load(scores + j), maxima);
-    float bound = max_lanes(maxima);
+    vf maxima[2] = {splat(-INFINITY), splat(-INFINITY)};
+    for (size_t j = 0; j + 2 * VL <= T; j += 2 * VL)
+        for (size_t v = 0; v < 2; v++) maxima[v] = max_of(splat(sign) * load(scores + j + v * VL), maxima[v]);
+    vf all = max_of(maxima[0], maxima[1]);
+    float bound = max_lanes(all);
     for (size_t k = 1; k < K; k++) { /* equal maxima go together, which only lowers the bound */
-        maxima = if_less(maxima, splat(bound), maxima, splat(-INFINITY));
-        bound = max_lanes(maxima);
+        all = if_less(all, splat(bound), all, splat(-INFINITY));
+        bound = max_lanes(all);
     }
     return bound;
 }
 
+INLINE void offer_lanes(best_keys *best, size_t K, const float *scores, float sign, float bound, size_t j, size_t T) {
+    uint32_t candidates = lanes_from(splat(sign) * load(scores + j), bound);
+    if (T - j < VL) candidates &= (UINT32_C(1) << (T - j)) - 1;
+    for (; candidates != 0; candidates &= candidates - 1) {
+        const uint32_t key = (uint32_t)j + (uint32_t)__builtin_ctz(candidates);
+        offer(best, K, sign * scores[key], key);
+    }
+}
+
 /* The K greatest of sign * scores, ties to the lower index, in ascending order of index. Only what is not below a
  * bound, a few more than K, is looked at one by one. */
-static void select_greatest(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
-    best_keys best = {0};
+INLINE void select_signed(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
+    enum { STRIDE = 4 * VL };
+    best_keys best;
+    best.found = 0;
     const float bound = K <= VL && T >= 2 * VL ? lower_bound(scores, sign, T, K) : -INFINITY;
-    for (size_t j = 0; j < T; j += VL) {
-        uint32_t candidates = lanes_from(splat(sign) * load(scores + j), bound);
-        if (T - j < VL) candidates &= (UINT32_C(1) << (T - j)) - 1;
-        for (; candidates != 0; candidates &= candidates - 1) {
-            const uint32_t key = (uint32_t)j + (uint32_t)__builtin_ctz(candidates);
-            offer(&best, K, sign * scores[key], key);
-        }
+    size_t j = 0;
+    for (; j + STRIDE <= T; j += STRIDE) {
+        vf greatest = splat(sign) * load(scores + j);
+        for (size_t v = 1; v < 4; v++) greatest = max_of(splat(sign) * load(scores + j + v * VL), greatest);
+        if (lanes_from(greatest, bound) == 0) continue;
+        for (size_t v = 0; v < 4; v++) offer_lanes(&best, K, scores, sign, bound, j + v * VL, T);
     }
-    for (uint32_t j = 0; best.found < K && j < T; j++) /* NaN is not above anything: the lowest indices make up */
-        if (!(sign * scores[j] >= bound)) offer(&best, K, -INFINITY, j);
+    for (; j < T; j += VL) offer_lanes(&best, K, scores, sign, bound, j, T);
+    for (uint32_t rest = 0; best.found < K && rest < T; rest++) /* NaN is above nothing: the lowest indices make up */
+        if (!(sign * scores[rest] >= bound)) offer(&best, K, -INFINITY, rest);
     for (size_t i = 0; i < K; i++) { /* insertion sort by index */
         size_t place = i;
         for (; place > 0 && keys[place - 1] > best.keys[i]; place--) keys[place] = keys[place - 1];
         keys[place] = best.keys[i];
     }
+}
+
+static void select_greatest(uint32_t *keys, const float *scores, size_t T, size_t K) {
+    select_signed(keys, scores, 1.0F, T, K);
+}
+
+static void select_smallest(uint32_t *keys, const float *scores, size_t T, size_t K) {
+    select_signed(keys, scores, -1.0F, T, K);
 }
 
 static void select_generic(uint32_t *keys, const sf_head *head, const float *scores, size_t query) {
@@ -103,17 +125,17 @@ static void select_by_score(const sf_head *head) {
     const size_t K = plan->pattern.offsets[1];
     const bool fast = K <= SF_FAST_TOPK_MOST &&
                       (attention->selector == &sf_selector_topk || attention->selector == &sf_selector_bottomk);
-    const float sign = attention->selector == &sf_selector_bottomk ? -1.0F : 1.0F;
-    sf_transpose(work->keys_t, Tp, Tp, plan->score_scale, head->k, head->stride, T, Cp);
+    const bool greatest = attention->selector == &sf_selector_topk;
+    const sf_right keys_t = sf_transpose_to_panels(work->keys_t, plan->score_scale, head->k, head->stride, T, Cp);
     for (size_t first = 0; first < T; first += SF_QUERY_TILE) {
         const size_t rows = T - first < SF_QUERY_TILE ? T - first : SF_QUERY_TILE;
-        sf_gemm(work->tile, Tp, (sf_left){head->q + first * head->stride, head->stride, 1},
-                (sf_right){work->keys_t, Tp}, NULL, false, rows, Tp, Cp);
+        sf_gemm(work->tile, Tp, (sf_left){head->q + first * head->stride, head->stride, 1}, keys_t, NULL, false, rows,
+                Tp, Cp);
         for (size_t i = 0; i < rows; i++) {
             const float *scores = work->tile + i * Tp;
             uint32_t *keys = selected_keys(head, first + i);
             if (fast)
-                select_greatest(keys, scores, sign, T, K);
+                (greatest ? select_greatest : select_smallest)(keys, scores, T, K);
             else
                 select_generic(keys, head, scores, first + i);
             const kept_row row = row_of(head, first + i);
@@ -122,29 +144,64 @@ static void select_by_score(const sf_head *head) {
     }
 }
 
+INLINE float dot(const float *a, const float *b, size_t N) {
+    vf sum = {0};
+#pragma GCC unroll 4
+    for (size_t n = 0; n < N; n += VL) sum += load(a + n) * load(b + n);
+    return sum_lanes(sum);
+}
+
+INLINE void add_scaled(float *y, float factor, const float *x, size_t N) {
+#pragma GCC unroll 4
+    for (size_t n = 0; n < N; n += VL) store(y + n, load(y + n) + splat(factor) * load(x + n));
+}
+
+/* `vectors` vectors of the sum of factors[n] * rows[keys[n]]: a constant where this is inlined. */
+INLINE void mix_columns(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors,
+                        size_t count, size_t vectors) {
+    vf sums[4] = {{0}};
+    for (size_t n = 0; n < count; n++)
+        for (size_t v = 0; v < vectors; v++) sums[v] += splat(factors[n]) * load(rows + keys[n] * stride + v * VL);
+    for (size_t v = 0; v < vectors; v++) store(out + v * VL, sums[v]);
+}
+
+INLINE void mix(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors, size_t count,
+                size_t N) {
+    size_t c = 0;
+    for (; c + 4 * VL <= N; c += 4 * VL) mix_columns(out + c, rows + c, stride, keys, factors, count, 4);
+    for (; c < N; c += VL) mix_columns(out + c, rows + c, stride, keys, factors, count, 1);
+}
+
 static void score_kept(const kept_row *row, const sf_head *head, size_t query) {
     const size_t Cp = head->job->plan->rows.Cp;
     const float *q = head->q + query * head->stride;
     for (size_t n = 0; n < row->count; n++)
-        row->weights[n] = head->job->plan->score_scale * sf_dot(q, head->k + row->keys[n] * head->stride, Cp);
+        row->weights[n] = head->job->plan->score_scale * dot(q, head->k + row->keys[n] * head->stride, Cp);
+}
+
+static void softmax(float *weights, size_t count) {
+    float largest = weights[0];
+    for (size_t n = 1; n < count; n++) largest = weights[n] > largest ? weights[n] : largest;
+    vf total = {0};
+    for (size_t n = 0; n < count; n += VL) {
+        const size_t now = count - n < VL ? count - n : VL;
+        const vf weight =
+            exp_of((now < VL ? load_first(weights + n, now, -INFINITY) : load(weights + n)) - splat(largest));
+        total += weight;
+        if (now < VL)
+            store_first(weights + n, weight, now);
+        else
+            store(weights + n, weight);
+    }
+    const float inverse = 1.0F / sum_lanes(total);
+    for (size_t n = 0; n < count; n++) weights[n] *= inverse;
 }
 
 /* Kept scores, held in weights, become weights. */
 static void weigh(const kept_row *row, const sf_head *head) {
     const sf_workspace *work = head->job->work;
     if (row->scores == NULL) {
-        float largest = row->weights[0], total = 0;
-        for (size_t n = 1; n < row->count; n++) largest = row->weights[n] > largest ? row->weights[n] : largest;
-        for (size_t start = 0; start < row->count; start += VL) {
-            const size_t now = row->count - start < VL ? row->count - start : VL;
-            float lanes[VL] = {0};
-            memcpy(lanes, row->weights + start, now * sizeof *lanes);
-            store(lanes, exp_of(load(lanes) - splat(largest)));
-            memcpy(row->weights + start, lanes, now * sizeof *lanes);
-        }
-        for (size_t n = 0; n < row->count; n++) total += row->weights[n];
-        const float inverse = 1.0F / total;
-        for (size_t n = 0; n < row->count; n++) row->weights[n] *= inverse;
+        softmax(row->weights, row->count);
         return;
     }
     for (size_t n = 0; n < row->count; n++) row->scores[n] = row->weights[n];
@@ -170,15 +227,19 @@ static void weigh_backward(float *drow, const kept_row *row, const sf_head *head
     for (size_t n = 0; n < row->count; n++) drow[n] = (float)wide[3][n];
 }
 
-/* Dropout factors of the kept weights; all 1 without dropout. */
-static const float *factors_of(const kept_row *row, const sf_head *head, size_t query) {
-    float *factors = head->job->work->factors;
-    const size_t T = head->job->plan->model->shape.T;
-    if (head->drop.mask.threshold > 0)
-        sf_keep_factors_of(factors, head->drop.mask, &head->drop.index, query, T, row->keys, row->count);
-    else
-        for (size_t n = 0; n < row->count; n++) factors[n] = 1.0F;
-    return factors;
+/* The weights after dropout. */
+static const float *dropped(const kept_row *row, const sf_head *head) {
+    if (row->factors == NULL) return row->weights;
+    float *out = head->job->work->drow;
+    for (size_t n = 0; n < row->count; n++) out[n] = row->factors[n] * row->weights[n];
+    return out;
+}
+
+static void draw_factors(const sf_head *head) {
+    const sf_cpu_plan *plan = head->job->plan;
+    if (head->drop.mask.threshold == 0) return;
+    sf_keep_factors_of(head->trace->factors + head->slot * kept_total(plan), head->drop.mask, &head->drop.index,
+                       plan->model->shape.T, plan->pattern.offsets, row_of(head, 0).keys, plan->model->shape.T);
 }
 
 void sf_kept_forward(const sf_head *head) {
@@ -186,16 +247,14 @@ void sf_kept_forward(const sf_head *head) {
     const sf_selects_by selects_by = plan->model->shape.attention.selector->selects_by;
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp;
     if (selects_by == SF_BY_SCORE) select_by_score(head);
+    for (size_t i = 0; i < T && selects_by == SF_BY_CHANCE; i++) select_generic(selected_keys(head, i), head, NULL, i);
+    draw_factors(head);
     for (size_t i = 0; i < T; i++) {
-        if (selects_by == SF_BY_CHANCE) select_generic(selected_keys(head, i), head, NULL, i);
         const kept_row row = row_of(head, i);
         if (selects_by != SF_BY_SCORE) score_kept(&row, head, i);
         weigh(&row, head);
-        const float *factors = factors_of(&row, head, i);
-        float *context = head->context + i * head->context_stride;
-        memset(context, 0, Cp * sizeof *context);
-        for (size_t n = 0; n < row.count; n++)
-            sf_add_scaled(context, factors[n] * row.weights[n], head->v + row.keys[n] * head->stride, Cp);
+        mix(head->context + i * head->context_stride, head->v, head->stride, row.keys, dropped(&row, head), row.count,
+            Cp);
     }
 }
 
@@ -209,21 +268,18 @@ void sf_kept_backward(const sf_head *head) {
     }
     for (size_t i = 0; i < T; i++) {
         const kept_row row = row_of(head, i);
-        const float *factors = factors_of(&row, head, i);
         const float *dcontext = head->dcontext + i * head->context_stride, *q = head->q + i * head->stride;
-        float *dq = head->dq + i * head->stride;
         for (size_t n = 0; n < row.count; n++) {
             const size_t at = row.keys[n] * head->stride;
-            drow[n] = factors[n] * sf_dot(dcontext, head->v + at, Cp);
-            sf_add_scaled(head->dv + at, factors[n] * row.weights[n], dcontext, Cp);
+            const float factor = row.factors != NULL ? row.factors[n] : 1.0F;
+            drow[n] = factor * dot(dcontext, head->v + at, Cp);
+            add_scaled(head->dv + at, factor * row.weights[n], dcontext, Cp);
         }
         weigh_backward(drow, &row, head);
-        memset(dq, 0, Cp * sizeof *dq);
         for (size_t n = 0; n < row.count; n++) {
-            const size_t at = row.keys[n] * head->stride;
-            const float slope = plan->score_scale * drow[n];
-            sf_add_scaled(dq, slope, head->k + at, Cp);
-            sf_add_scaled(head->dk + at, slope, q, Cp);
+            drow[n] *= plan->score_scale;
+            add_scaled(head->dk + row.keys[n] * head->stride, drow[n], q, Cp);
         }
+        mix(head->dq + i * head->stride, head->k, head->stride, row.keys, drow, row.count, Cp);
     }
 }

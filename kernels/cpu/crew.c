@@ -29,6 +29,7 @@ static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan)
     TAKE(t->qkv, R * 3 * HCp);
     TAKE(t->stats, plan->dense ? 2 * s->H * R : 0);
     TAKE(t->weights, kept);
+    TAKE(t->factors, kept);
     if (s->attention.weighting != &sf_weighting_softmax) TAKE(t->kept_scores, kept);
     if (!plan->dense && plan->pattern.keys == NULL) TAKE(t->keys, kept);
     TAKE(t->context, R * HCp);
@@ -56,11 +57,10 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->dhidden, R * Fp);
     TAKE(w->dqkv, R * 3 * plan->rows.HCp);
     TAKE(w->dcontext, R * plan->rows.HCp);
-    TAKE(w->keys_t, Cp * Tp);
-    TAKE(w->values_t, Cp * Tp);
+    TAKE(w->keys_t, Cp * ((s->T + 63) / 64 * 64));
+    TAKE(w->values_t, Cp * ((s->T + 63) / 64 * 64));
     TAKE(w->tile, SF_QUERY_TILE * Tp);
     TAKE(w->dtile, SF_QUERY_TILE * Tp);
-    TAKE(w->factors, (s->T + 63) / 64 * 64);
     TAKE(w->bits, sf_kept_words(s->T));
     TAKE(w->kept_embedding, R * sf_kept_words(s->C));
     TAKE(w->drow, s->T);

@@ -9,7 +9,8 @@ static bool machine_has(const sf_cpu_kernels *kernels) {
 #if defined(SF_HAVE_X86_SETS)
     if (kernels == &sf_cpu_kernels_avx512)
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("bmi2");
     if (kernels == &sf_cpu_kernels_avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #endif
     return kernels == &sf_cpu_kernels_scalar;

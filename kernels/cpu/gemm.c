@@ -49,27 +49,39 @@ INLINE void column_of_tiles(float *C, size_t C_row, sf_left A, sf_right B, const
     }
 }
 
+static void panel_of_columns(float *C, size_t C_row, sf_left A, sf_right B, const float *bias, bool add, size_t M,
+                             size_t K, size_t vectors) {
+    switch (vectors) {
+    case 1:
+        column_of_tiles(C, C_row, A, B, bias, add, M, K, 1);
+        break;
+    case 2:
+        column_of_tiles(C, C_row, A, B, bias, add, M, K, 2);
+        break;
+#if defined(__AVX512F__)
+    case 3:
+        column_of_tiles(C, C_row, A, B, bias, add, M, K, 3);
+        break;
+    default:
+        column_of_tiles(C, C_row, A, B, bias, add, M, K, 4);
+        break;
+#endif
+    }
+}
+
 void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const float *bias /* [N] */, bool add, size_t M,
              size_t N, size_t K) {
+    enum { DEPTH = 64, DEEPEST = 128 }; /* of B at a time: it stays in the first-level cache for all rows of A */
     for (size_t n = 0; n < N;) {
         const size_t vectors = (N - n) / VL < TILE_VECTORS ? (N - n) / VL : TILE_VECTORS;
-        const sf_right panel = {B.at + n, B.row};
-        const float *panel_bias = bias != NULL ? bias + n : NULL;
-        switch (vectors) {
-        case 1:
-            column_of_tiles(C + n, C_row, A, panel, panel_bias, add, M, K, 1);
-            break;
-        case 2:
-            column_of_tiles(C + n, C_row, A, panel, panel_bias, add, M, K, 2);
-            break;
-#if defined(__AVX512F__)
-        case 3:
-            column_of_tiles(C + n, C_row, A, panel, panel_bias, add, M, K, 3);
-            break;
-        default:
-            column_of_tiles(C + n, C_row, A, panel, panel_bias, add, M, K, 4);
-            break;
-#endif
+        const float *panel = B.at + n / SF_PANEL * B.panel + n % SF_PANEL;
+        for (size_t k = 0; k < K || k == 0;) {
+            const size_t depth = K - k > DEEPEST ? DEPTH : K - k;
+            panel_of_columns(C + n, C_row, (sf_left){A.at + k * A.column, A.row, A.column},
+                             (sf_right){panel + k * B.row, B.row, 0}, k == 0 && bias != NULL ? bias + n : NULL,
+                             add || k > 0, M, depth, vectors);
+            k += depth;
+            if (K == 0) break;
         }
         n += vectors * VL;
     }
@@ -114,4 +126,14 @@ void sf_transpose(float *out /* [columns,width] */, size_t out_row, size_t width
             else
                 transpose_square(to, out_row, splat(factor), from, in_row, rows > r ? rows - r : 0);
         }
+}
+
+sf_right sf_transpose_to_panels(float *out /* [T / 64 rounded up,columns,64] */, float factor,
+                                const float *in /* [T,columns] */, size_t in_row, size_t T, size_t columns) {
+    for (size_t t = 0; t < T; t += SF_PANEL) {
+        const size_t rows = T - t < SF_PANEL ? T - t : SF_PANEL;
+        sf_transpose(out + t * columns, SF_PANEL, (rows + 15) / 16 * 16, factor, in + t * in_row, in_row, rows,
+                     columns);
+    }
+    return (sf_right){out, SF_PANEL, columns * SF_PANEL};
 }

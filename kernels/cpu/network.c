@@ -91,10 +91,10 @@ static void block_forward(const site *at) {
         sf_rows_norm(t->normed1, t->rstd1, work->x, attention_epsilon, R, s->C);
     else
         memcpy(t->input, work->x, R * Cp * sizeof *work->x);
-    sf_gemm(t->qkv, 3 * HCp, (sf_left){pre ? t->normed1 : t->input, Cp, 1}, (sf_right){at->packed->qkv, 3 * HCp},
+    sf_gemm(t->qkv, 3 * HCp, (sf_left){pre ? t->normed1 : t->input, Cp, 1}, sf_plain(at->packed->qkv, 3 * HCp),
             at->packed->qkv_bias, false, R, 3 * HCp, Cp);
     attend(at, plan->dense ? sf_dense_forward : sf_kept_forward);
-    sf_gemm(work->branch, Cp, (sf_left){t->context, HCp, 1}, (sf_right){at->packed->o, Cp},
+    sf_gemm(work->branch, Cp, (sf_left){t->context, HCp, 1}, sf_plain(at->packed->o, Cp),
             params + at->params[SF_BO].offset, false, R, Cp, HCp);
     draw(t->kept_attention, at->job, SF_DROP_ATTENTION, at->block, s->C);
     sf_rows_drop(work->x, true, work->branch, mask, t->kept_attention, R, s->C);
@@ -104,12 +104,12 @@ static void block_forward(const site *at) {
     }
 
     if (pre) sf_rows_norm(t->normed2, t->rstd2, work->x, mlp_epsilon, R, s->C);
-    sf_gemm(t->hidden, Fp, (sf_left){pre ? t->normed2 : t->normed1, Cp, 1}, (sf_right){at->packed->w1, Fp},
+    sf_gemm(t->hidden, Fp, (sf_left){pre ? t->normed2 : t->normed1, Cp, 1}, sf_plain(at->packed->w1, Fp),
             params + at->params[SF_B1].offset, false, R, Fp, Cp);
     draw(t->kept_hidden, at->job, SF_DROP_HIDDEN, at->block, s->F);
     if (mask.threshold > 0) sf_rows_drop(t->hidden, false, t->hidden, mask, t->kept_hidden, R, s->F);
     sf_rows_activate(t->active, t->hidden, s->activation, R * Fp);
-    sf_gemm(work->branch, Cp, (sf_left){t->active, Fp, 1}, (sf_right){at->packed->w2, Cp},
+    sf_gemm(work->branch, Cp, (sf_left){t->active, Fp, 1}, sf_plain(at->packed->w2, Cp),
             params + at->params[SF_B2].offset, false, R, Cp, Fp);
     draw(t->kept_mlp, at->job, SF_DROP_MLP, at->block, s->C);
     sf_rows_drop(work->x, true, work->branch, mask, t->kept_mlp, R, s->C);
@@ -128,9 +128,9 @@ static void linear_backward(float *dx, bool add, const site *at, int weight, con
     for (size_t g = 0; g < groups; g++) {
         const float *dy_group = dy + g * sf_padded(width);
         const size_t first = w->offset + g * width * w->stride;
-        sf_gemm(at->job->gradient + first, w->stride, (sf_left){dy_group, 1, dy_row}, (sf_right){x, w->stride}, NULL,
+        sf_gemm(at->job->gradient + first, w->stride, (sf_left){dy_group, 1, dy_row}, sf_plain(x, w->stride), NULL,
                 true, width, w->stride, at->R);
-        sf_gemm(dx, w->stride, (sf_left){dy_group, dy_row, 1}, (sf_right){at->job->params + first, w->stride}, NULL,
+        sf_gemm(dx, w->stride, (sf_left){dy_group, dy_row, 1}, sf_plain(at->job->params + first, w->stride), NULL,
                 add || g > 0, at->R, w->stride, width);
     }
 }

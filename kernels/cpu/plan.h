@@ -41,6 +41,7 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     float *qkv;             /* [R,3,H,Cp] */
     float *stats;           /* [group,H,T,2]: dense kernel */
     float *weights;         /* [group,H,kept]: kept kernel */
+    float *factors;         /* [group,H,kept]: what dropout makes of them */
     double *kept_scores;    /* [group,H,kept]: kept kernel with a weighting other than softmax */
     uint32_t *keys;         /* [group,H,kept]: kept kernel, selected during forward */
     float *context;         /* [R,H,Cp] */
@@ -56,9 +57,8 @@ typedef struct sf_workspace { /* one worker's */
     float *dhidden;           /* [R,Fp] */
     float *dqkv;              /* [R,3,H,Cp] */
     float *dcontext;          /* [R,H,Cp] */
-    float *keys_t, *values_t; /* [Cp,Tp]: one head's, transposed */
+    float *keys_t, *values_t; /* one head's, transposed, in panels of 64 positions */
     float *tile, *dtile;      /* [SF_QUERY_TILE,Tp] */
-    float *factors;           /* [T rounded up to 64] */
     uint64_t *bits;           /* [T / 64 rounded up] */
     uint64_t *kept_embedding; /* [R,C / 64 rounded up] */
     float *drow;              /* [T] */

@@ -138,39 +138,47 @@ void sf_rows_activate_backward(float *dz /* in: dy */, const float *z, sf_activa
 #undef BODY
 }
 
-/* Eight lanes a vector, whatever VL: the unit of the dropout layout. */
-typedef uint32_t eight __attribute__((vector_size(32)));
-
 /* Bit c is set where column c of 64 is kept. */
+#if defined(__AVX512F__)
+INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, uint32_t first_draw) {
+    const __m256i consecutive = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m512i threshold = _mm512_set1_epi16((short)mask.threshold), low_halves = _mm512_set1_epi64(0xffffffff);
+    __m512i x[4];
+    philox_lanes(x, index, _mm256_add_epi32(consecutive, _mm256_set1_epi32((int)first_draw)));
+    uint64_t kept = 0;
+    for (int pair = 0; pair < 2; pair++) { /* two words a lane: 16-bit element 4 * draw + lane */
+        const __m512i words =
+            _mm512_or_epi64(_mm512_and_epi64(x[2 * pair], low_halves), _mm512_slli_epi64(x[2 * pair + 1], 32));
+        const uint32_t bits = _mm512_cmpge_epu16_mask(words, threshold);
+        for (int lane = 0; lane < 4; lane++) /* column 8 * lane + draw */
+            kept |= (uint64_t)_pext_u32(bits, 0x11111111U << lane) << (32 * pair + 8 * lane);
+    }
+    return kept;
+}
+#else
 INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, uint32_t first_draw) {
     uint32_t draws[8], words[4][8];
-    const eight consecutive = first_draw + (eight){0, 1, 2, 3, 4, 5, 6, 7};
-    memcpy(draws, &consecutive,
-           sizeof draws); /* one store: eight small ones could not be forwarded to the vector load */
-    philox_eight(words, index, draws);
     uint64_t kept = 0;
+    for (uint32_t i = 0; i < 8; i++) draws[i] = first_draw + i;
+    philox_eight(words, index, draws);
     for (size_t w = 0; w < 4; w++) {
-        eight word;
-        memcpy(&word, words[w], sizeof word);
-        const eight low = word & 0xffffU, high = word >> 16;
-#if defined(__AVX512F__)
-        const __m256i threshold = _mm256_set1_epi32((int)mask.threshold);
-        const uint64_t bits = (uint64_t)_mm256_cmpge_epu32_mask((__m256i)low, threshold) |
-                              (uint64_t)_mm256_cmpge_epu32_mask((__m256i)high, threshold) << 8;
-#elif defined(__AVX2__)
-        const __m256i threshold = _mm256_set1_epi32((int)mask.threshold - 1); /* both sides are far below 2^31 */
-        const uint64_t bits =
-            (uint64_t)(uint32_t)_mm256_movemask_ps((__m256)_mm256_cmpgt_epi32((__m256i)low, threshold)) |
-            (uint64_t)(uint32_t)_mm256_movemask_ps((__m256)_mm256_cmpgt_epi32((__m256i)high, threshold)) << 8;
-#else
         uint64_t bits = 0;
+#if defined(__AVX2__)
+        const __m256i threshold = _mm256_set1_epi32((int)mask.threshold - 1); /* both sides are far below 2^31 */
+        const __m256i word = _mm256_loadu_si256((const __m256i *)(const void *)words[w]);
+        const __m256i low = _mm256_and_si256(word, _mm256_set1_epi32(0xffff)), high = _mm256_srli_epi32(word, 16);
+        bits = (uint32_t)_mm256_movemask_ps((__m256)_mm256_cmpgt_epi32(low, threshold)) |
+               (uint32_t)_mm256_movemask_ps((__m256)_mm256_cmpgt_epi32(high, threshold)) << 8;
+#else
         for (int i = 0; i < 8; i++)
-            bits |= (uint64_t)(low[i] >= mask.threshold) << i | (uint64_t)(high[i] >= mask.threshold) << (i + 8);
+            bits |= (uint64_t)((words[w][i] & 0xffffU) >= mask.threshold) << i |
+                    (uint64_t)(words[w][i] >> 16 >= mask.threshold) << (i + 8);
 #endif
         kept |= bits << 16 * w;
     }
     return kept;
 }
+#endif
 
 /* scale where column c is kept, 0 elsewhere. */
 INLINE vf factors_at(uint64_t kept, size_t c, float scale) {
@@ -191,13 +199,17 @@ void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask
             kept[r * groups + group] = kept_of_64(mask, index, (uint32_t)(r * per_row + group * 8));
 }
 
-void sf_keep_factors_of(float *factors /* [count] */, sf_drop_mask mask, const sf_index *index, size_t row,
-                        size_t columns, const uint32_t *listed /* [count] */, size_t count) {
-    const uint32_t first = (uint32_t)row * sf_dropout_draws_per_row(columns);
-    for (size_t start = 0; start < count; start += 8) {
-        const size_t now = count - start < 8 ? count - start : 8;
-        uint32_t draws[8] = {0}, words[4][8];
-        for (size_t i = 0; i < now; i++) draws[i] = first + listed[start + i] / 64 * 8 + listed[start + i] % 8;
+void sf_keep_factors_of(float *factors /* [offsets[R]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
+                        const size_t *offsets /* [R+1] */, const uint32_t *listed /* [offsets[R]] */, size_t R) {
+    const uint32_t per_row = sf_dropout_draws_per_row(columns);
+    uint32_t draws[8] = {0}, words[4][8];
+    for (size_t start = 0, row = 0; start < offsets[R]; start += 8) { /* eight elements, of whatever rows */
+        const size_t now = offsets[R] - start < 8 ? offsets[R] - start : 8;
+        for (size_t i = 0; i < now; i++) {
+            const uint32_t column = listed[start + i];
+            while (start + i >= offsets[row + 1]) row++;
+            draws[i] = (uint32_t)row * per_row + column / 64 * 8 + column % 8;
+        }
         philox_eight(words, index, draws);
         for (size_t i = 0; i < now; i++) {
             const uint32_t lane = listed[start + i] % 64 / 8;
@@ -231,10 +243,8 @@ void sf_rows_sum(float *sums /* [N] */, const float *x /* [R,N] */, size_t x_row
     }
 }
 
-float sf_dot(const float *a, const float *b, size_t N) {
-    vf sum = {0};
-    for (size_t n = 0; n < N; n += VL) sum += load(a + n) * load(b + n);
-    return sum_lanes(sum);
+void sf_row_scale(float *row, float factor, size_t N) {
+    for (size_t n = 0; n < N; n += VL) store(row + n, splat(factor) * load(row + n));
 }
 
 void sf_add_scaled(float *y, float factor, const float *x, size_t N) {
@@ -254,21 +264,15 @@ sf_softmax_stats sf_softmax_row(float *row /* [padded T] */, const sf_weight_dro
     float top = max_lanes(largest);
     for (size_t j = whole; j < T; j++) top = row[j] > top ? row[j] : top;
     vf total = {0};
-    for (size_t j = 0; j < T; j += VL) {
-        const vf weight = masked(real_bits(j, T), exp_of(load(row + j) - splat(top)));
-        total += weight;
-        store(row + j, weight);
-    }
-    const float inverse = 1.0F / sum_lanes(total);
     for (size_t j = 0; j < T; j += 64) {
         const uint64_t kept = drop->mask.threshold > 0 ? kept_of_weights(drop, query, j, T) : 0;
         for (size_t c = 0; c < 64 && j + c < T; c += VL) {
-            vf weight = load(row + j + c) * splat(inverse);
-            if (drop->mask.threshold > 0) weight *= factors_at(kept, c, drop->mask.scale);
-            store(row + j + c, weight);
+            const vf weight = masked(real_bits(j + c, T), exp_below_zero(load(row + j + c) - splat(top)));
+            total += weight;
+            store(row + j + c, drop->mask.threshold > 0 ? weight * factors_at(kept, c, drop->mask.scale) : weight);
         }
     }
-    return (sf_softmax_stats){top, inverse};
+    return (sf_softmax_stats){top, 1.0F / sum_lanes(total)};
 }
 
 void sf_softmax_row_backward(float *row /* [padded T] */, float *slopes /* [padded T] */, sf_softmax_stats stats,
@@ -279,8 +283,8 @@ void sf_softmax_row_backward(float *row /* [padded T] */, float *slopes /* [padd
         drop->bits[j / 64] = kept;
         for (size_t c = 0; c < 64 && j + c < T; c += VL) {
             const size_t at = j + c;
-            const vf weight =
-                masked(real_bits(at, T), exp_of(load(row + at) - splat(stats.largest))) * splat(stats.inverse_total);
+            const vf weight = masked(real_bits(at, T), exp_below_zero(load(row + at) - splat(stats.largest))) *
+                              splat(stats.inverse_total);
             vf slope = load(slopes + at);
             if (drop->mask.threshold > 0) slope *= factors_at(kept, c, drop->mask.scale);
             dot += weight * slope;

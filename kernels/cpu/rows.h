@@ -15,8 +15,8 @@
 #define sf_rows_sum               ISA(sf_rows_sum)
 #define sf_rows_draw              ISA(sf_rows_draw)
 #define sf_keep_factors_of        ISA(sf_keep_factors_of)
-#define sf_dot                    ISA(sf_dot)
 #define sf_add_scaled             ISA(sf_add_scaled)
+#define sf_row_scale              ISA(sf_row_scale)
 #define sf_softmax_row            ISA(sf_softmax_row)
 #define sf_softmax_row_backward   ISA(sf_softmax_row_backward)
 
@@ -46,12 +46,13 @@ void sf_rows_add(float *x, const float *y, size_t count);
 /* sums[n] += sum over rows of x[r][n]. */
 void sf_rows_sum(float *sums /* [N] */, const float *x /* [R,N] */, size_t x_row, size_t R, size_t N);
 
-/* Factors of the listed columns of a row. */
-void sf_keep_factors_of(float *factors /* [count] */, sf_drop_mask mask, const sf_index *index, size_t row,
-                        size_t columns, const uint32_t *listed /* [count] */, size_t count);
+/* Factors (0 or scale) of listed elements of a matrix [R,columns]: row r has those from offsets[r] to offsets[r + 1].
+ */
+void sf_keep_factors_of(float *factors /* [offsets[R]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
+                        const size_t *offsets /* [R+1] */, const uint32_t *listed /* [offsets[R]] */, size_t R);
 
-float sf_dot(const float *a, const float *b, size_t N);               /* N a multiple of 16 */
-void sf_add_scaled(float *y, float factor, const float *x, size_t N); /* y += factor x */
+void sf_row_scale(float *row, float factor, size_t N);                /* row *= factor, N a multiple of 16 */
+void sf_add_scaled(float *y, float factor, const float *x, size_t N); /* y += factor x, N a multiple of 16 */
 
 typedef struct sf_softmax_stats { /* enough to compute a row's weights again */
     float largest, inverse_total;
@@ -63,8 +64,8 @@ typedef struct sf_weight_drop { /* dropout of a head's weights */
     uint64_t *bits; /* [T / 64 rounded up]: of the row at hand */
 } sf_weight_drop;
 
-/* Scores become weights in place, exp(s - largest) / total over the first T, and then what dropout leaves of them;
- * padding becomes 0. */
+/* Scores become weights in place, exp(s - largest) over the first T, yet to be divided by their total, and then what
+ * dropout leaves of them; padding becomes 0. */
 sf_softmax_stats sf_softmax_row(float *row /* [padded T] */, const sf_weight_drop *drop, size_t query, size_t T);
 /* row: scores in, weights after dropout out. slopes: gradients of those weights in, scale * those of the scores out. */
 void sf_softmax_row_backward(float *row /* [padded T] */, float *slopes /* [padded T] */, sf_softmax_stats stats,

@@ -130,14 +130,33 @@ INLINE vf first_lanes(size_t count) {
     return mask;
 }
 
-/* exp, within 2 units in the last place on [-87, 88]; 0 below, infinity above, NaN stays NaN.
+/* The first `count` < VL floats at `at`, `rest` in the other lanes. */
+INLINE vf load_first(const float *at, size_t count, float rest) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_mask_loadu_ps(_mm512_set1_ps(rest), (__mmask16)((1U << count) - 1), at);
+#else
+    float lanes[VL];
+    for (size_t l = 0; l < VL; l++) lanes[l] = l < count ? at[l] : rest;
+    return load(lanes);
+#endif
+}
+
+INLINE void store_first(float *at, vf v, size_t count) {
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(at, (__mmask16)((1U << count) - 1), (__m512)v);
+#else
+    float lanes[VL];
+    store(lanes, v);
+    memcpy(at, lanes, count * sizeof *at);
+#endif
+}
+
+/* e^x for -87.3 <= x <= 88.7, within 2 units in the last place; NaN stays NaN.
  * x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, times 2^n. */
-INLINE vf exp_of(vf x) {
+INLINE vf exp_within(vf x) {
     const vf rounder = splat(12582912.0F); /* 1.5 * 2^23: adding it rounds to an integer */
-    const vf low = splat(-87.3F), high = splat(88.7F);
-    const vf clamped = if_less(x, low, low, if_less(high, x, high, x));
-    const vf n = (clamped * splat(1.44269504F) + rounder) - rounder;
-    const vf r = (clamped - n * splat(0.693359375F)) - n * splat(-2.12194440e-4F);
+    const vf n = (x * splat(1.44269504F) + rounder) - rounder;
+    const vf r = (x - n * splat(0.693359375F)) - n * splat(-2.12194440e-4F);
     vf p = splat(1.0F / 5040.0F);
     p = p * r + splat(1.0F / 720.0F);
     p = p * r + splat(1.0F / 120.0F);
@@ -147,37 +166,60 @@ INLINE vf exp_of(vf x) {
     p = p * r + splat(1.0F);
     p = p * r + splat(1.0F);
 #if defined(__AVX512F__)
-    const vf result = (vf)_mm512_scalef_ps((__m512)p, (__m512)n);
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)n);
 #else
     const vi half = __builtin_convertvector(n, vi) / 2; /* two factors: 2^128 itself is no float */
     const vi rest = __builtin_convertvector(n, vi) - half;
-    const vf result = p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
+    return p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
 #endif
+}
+
+/* exp of any x: 0 below -87.3, infinity above 88.7, NaN stays NaN. */
+INLINE vf exp_of(vf x) {
+    const vf low = splat(-87.3F), high = splat(88.7F);
+    const vf result = exp_within(if_less(x, low, low, if_less(high, x, high, x)));
     return if_less(x, low, splat(0.0F), if_less(splat(88.73F), x, splat(INFINITY), result));
 }
 
-/* Eight calls of Philox4x32-10 side by side: words[w][i] is word w of draw first_draws[i]. */
+/* exp of x <= 0, as softmax needs it: never less than e^-87.3, which is nothing beside the largest weight. */
+INLINE vf exp_below_zero(vf x) {
+    return exp_within(max_of(splat(-87.3F), x));
+}
+
+#if defined(__AVX512F__)
+/* Eight calls of Philox4x32-10 side by side: the low half of lane i of x[w] is word w of draw draws[i]. */
+INLINE void philox_lanes(__m512i x[4], const sf_index *index, __m256i draws) {
+    const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
+    uint32_t key0 = index->seed, key1 = index->stream;
+    x[0] = _mm512_cvtepu32_epi64(draws);
+    x[1] = _mm512_set1_epi64(index->sample);
+    x[2] = _mm512_set1_epi64(index->step);
+    x[3] = _mm512_set1_epi64(index->epoch);
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; round++, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U) {
+        enum { XOR_OF_THREE = 0x96 };
+        const _MM_PERM_ENUM high_halves = _MM_PERM_DDBB;
+        /* only the low 32 bits of a lane count: the multiplication ignores the rest */
+        const __m512i p0 = _mm512_mul_epu32(x[0], m0), p1 = _mm512_mul_epu32(x[2], m1);
+        x[0] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p1, high_halves), x[1], _mm512_set1_epi64(key0),
+                                         XOR_OF_THREE);
+        x[2] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p0, high_halves), x[3], _mm512_set1_epi64(key1),
+                                         XOR_OF_THREE);
+        x[1] = p1;
+        x[3] = p0;
+    }
+}
+#endif
+
+/* Eight calls of Philox4x32-10 side by side: words[w][i] is word w of draw draws[i]. */
 INLINE void philox_eight(uint32_t words[4][8], const sf_index *index, const uint32_t draws[8]) {
+#if defined(__AVX512F__)
+    __m512i x[4];
+    philox_lanes(x, index, _mm256_loadu_si256((const __m256i *)(const void *)draws));
+    for (int w = 0; w < 4; w++) _mm256_storeu_si256((__m256i *)(void *)words[w], _mm512_cvtepi64_epi32(x[w]));
+#else
     const uint64_t multiplier0 = 0xD2511F53U, multiplier1 = 0xCD9E8D57U;
     uint32_t key0 = index->seed, key1 = index->stream;
-#if defined(__AVX512F__)
-    __m512i x0 = _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)(const void *)draws));
-    __m512i x1 = _mm512_set1_epi64(index->sample), x2 = _mm512_set1_epi64(index->step);
-    __m512i x3 = _mm512_set1_epi64(index->epoch);
-    const __m512i m0 = _mm512_set1_epi64((int64_t)multiplier0), m1 = _mm512_set1_epi64((int64_t)multiplier1);
-    for (int round = 0; round < 10; round++, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U) {
-        /* only the low 32 bits of a lane count: the multiplication ignores the rest */
-        const __m512i p0 = _mm512_mul_epu32(x0, m0), p1 = _mm512_mul_epu32(x2, m1);
-        x0 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p1, 32), x1), _mm512_set1_epi64(key0));
-        x2 = _mm512_xor_si512(_mm512_xor_si512(_mm512_srli_epi64(p0, 32), x3), _mm512_set1_epi64(key1));
-        x1 = p1;
-        x3 = p0;
-    }
-    _mm256_storeu_si256((__m256i *)words[0], _mm512_cvtepi64_epi32(x0));
-    _mm256_storeu_si256((__m256i *)words[1], _mm512_cvtepi64_epi32(x1));
-    _mm256_storeu_si256((__m256i *)words[2], _mm512_cvtepi64_epi32(x2));
-    _mm256_storeu_si256((__m256i *)words[3], _mm512_cvtepi64_epi32(x3));
-#else
     uint32_t x0[8], x1[8], x2[8], x3[8];
     for (int i = 0; i < 8; i++) {
         x0[i] = draws[i];

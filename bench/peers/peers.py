@@ -1,0 +1,163 @@
+"""A training step of semfocus beside the same step in PyTorch: same shape, mechanism, batch and threads, on the same
+machine, turn by turn; medians and their ratio.
+
+    python3 bench/peers/peers.py [--shape nnch] [--attention full,topk:5] [--threads 2] [--rounds 5] [--no-compile]
+
+PyTorch runs eagerly and under torch.compile. The PyTorch model is first checked to give the loss that semfocus stored for
+the same weights. 'published' is the time of the paper's code on two threads of a Xeon with AVX-512 and AMX (torch 2.11)."""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SHAPES = {"nnch": {"length": 40, "blocks": 5, "vocabulary": 3, "classes": 2},
+          "listops": {"length": 600, "blocks": 10, "vocabulary": 16, "classes": 10}}
+MECHANISMS = ["full", "topk:5", "banded:5", "block:5"]
+PUBLISHED = {("nnch", "full"): (27.2, 5), ("nnch", "topk:5"): (43.7, 8), ("nnch", "banded:5"): (35.0, None),
+             ("nnch", "block:5"): (36.3, None), ("listops", "full"): (2943, 6), ("listops", "topk:5"): (3330, 12),
+             ("listops", "banded:5"): (2738, 20), ("listops", "block:5"): (2901, 20)}
+BATCH, WIDTH, DROPOUT, LEARNING_RATE, CLIP = 25, 64, 0.01, 0.1, 0.5
+
+
+def read_safetensors(content):
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:8 + size])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = (8 + size + at for at in entry["data_offsets"])
+        tensors[name] = torch.frombuffer(bytearray(content[begin:end]), dtype=torch.float32).view(entry["shape"])
+    return tensors
+
+
+def check_same_loss(program, attention):
+    """The loss PyTorch gives for weights trained by semfocus, against the one semfocus stored."""
+    size = ["--length", "20", "--blocks", "2", "--train-count", "200", "--heldout-count", "20", "--seed", "7"]
+
+    def run(*words):
+        return subprocess.run([program, *words], capture_output=True, check=True).stdout
+
+    with tempfile.TemporaryDirectory() as store:
+        run("train", "even-pairs", *size, "--attention", attention, "--epochs", "3", "--store", store, "--quiet")
+        name = json.loads(run("runs", "--store", store, "--json"))[0]["id"]
+        weights = read_safetensors(run("export", name, "--store", store, "--format", "safetensors"))
+        stored = float(run("export", name, "--store", store).decode().splitlines()[-1].split(",")[1])
+    lines = run("data", "even-pairs", "--length", "20", "--count", "200", "--seed", "7").decode().splitlines()[1:]
+    tokens = torch.tensor([[int(t) for t in line.split("\t")[0].split()] for line in lines])
+    labels = torch.tensor([int(line.split("\t")[1]) for line in lines])
+    model = Model(3, 2, WIDTH, WIDTH, 1, 2, attention, 20)
+    model.load_state_dict(weights)
+    with torch.no_grad():
+        loss = nn.functional.cross_entropy(model(tokens), labels).item()
+    if abs(loss - stored) > 1e-5 * abs(stored):
+        sys.exit(f"{attention}: PyTorch gives loss {loss} where semfocus stored {stored}: not the same model")
+    return f"{attention}: loss {loss:.7f}, semfocus {stored:.7f}"
+
+
+class Step:
+    """A training step as a user writes it."""
+
+    def __init__(self, shape, attention, compiled):
+        torch.manual_seed(1)
+        model = Model(shape["vocabulary"], shape["classes"], WIDTH, WIDTH, 1, shape["blocks"], attention, shape["length"],
+                      DROPOUT)
+        self.parameters = list(model.parameters())
+        self.model = torch.compile(model) if compiled else model
+        self.optimizer = torch.optim.SGD(self.parameters, lr=LEARNING_RATE)
+        self.tokens = torch.randint(0, shape["vocabulary"] - 1, (BATCH, shape["length"]))
+        self.labels = torch.randint(0, shape["classes"], (BATCH,))
+
+    def run(self):
+        self.optimizer.zero_grad()
+        nn.functional.cross_entropy(self.model(self.tokens), self.labels).backward()
+        nn.utils.clip_grad_norm_(self.parameters, CLIP)
+        self.optimizer.step()
+
+    def times(self, seconds):
+        found, end = [], time.perf_counter() + seconds
+        while len(found) < 2 or time.perf_counter() < end:
+            start = time.perf_counter()
+            self.run()
+            found.append(1e3 * (time.perf_counter() - start))
+        return found
+
+
+def semfocus_times(program, shape, attention, threads):
+    words = [program, "bench", shape, attention, "--threads", str(threads), "--json"]
+    row = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)[0]
+    return [row["ms_per_step"]], row
+
+
+def compare(program, shape, attention, options):
+    eager = Step(SHAPES[shape], attention, False)
+    compiled = None if options.no_compile else Step(SHAPES[shape], attention, True)
+    for step in filter(None, (eager, compiled)):  # to warm up, and to compile
+        for _ in range(2):
+            step.run()
+    ours, theirs, theirs_compiled = [], [], []
+    for _ in range(options.rounds):
+        found, row = semfocus_times(program, shape, attention, options.threads)
+        ours += found
+        theirs += eager.times(options.seconds)
+        if compiled:
+            theirs_compiled += compiled.times(options.seconds)
+    mine, plain = statistics.median(ours), statistics.median(theirs)
+    published, factor = PUBLISHED[shape, attention]
+    result = {"shape": shape, "attention": attention, "threads": options.threads, "semfocus_ms": mine, "eager_ms": plain,
+              "times_eager": plain / mine, "published_ms": published, "times_published": published / mine,
+              "peak_share": row["peak_share"]}
+    if factor:
+        result["bar_ms"] = published / factor
+    if compiled:
+        result["compiled_ms"] = statistics.median(theirs_compiled)
+        result["times_compiled"] = result["compiled_ms"] / mine
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--shape", default="nnch,listops")
+    parser.add_argument("--attention", default=",".join(MECHANISMS))
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3, help="of PyTorch a round")
+    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--semfocus", default=str(ROOT / "build" / "semfocus"))
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    for attention in options.attention.split(","):
+        print(check_same_loss(options.semfocus, attention), file=sys.stderr)
+    results = []
+    head = f"{'shape':8} {'attention':10} {'semfocus':>9} {'eager':>9} {'times':>6} {'compiled':>9} {'times':>6} " \
+           f"{'published':>9} {'times':>6} {'bar':>7}"
+    if not options.json:
+        print(f"torch {torch.__version__}, {options.threads} threads; milliseconds a step\n{head}")
+    for shape in options.shape.split(","):
+        for attention in options.attention.split(","):
+            r = compare(options.semfocus, shape, attention, options)
+            results.append(r)
+            if not options.json:
+                print(f"{shape:8} {attention:10} {r['semfocus_ms']:9.2f} {r['eager_ms']:9.1f} {r['times_eager']:6.1f} "
+                      f"{r.get('compiled_ms', float('nan')):9.1f} {r.get('times_compiled', float('nan')):6.1f} "
+                      f"{r['published_ms']:9.1f} {r['times_published']:6.1f} {r.get('bar_ms', float('nan')):7.1f}", flush=True)
+    if options.json:
+        print(json.dumps(results, indent=2))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX")  # OpenBLAS takes newer CPUs for old ones
+    try:
+        import torch
+        from torch import nn
+    except ImportError:
+        sys.exit("PyTorch is not installed: pip install torch")
+    sys.path.insert(0, str(Path(__file__).parent))
+    from model import Model
+    main()

@@ -181,6 +181,7 @@ sf_status sf_grid_open(sf_grid *out, const sf_layer *const *layers, size_t count
         if (layers[i]->task_count == 0) continue;
         out->tasks = layers[i]->tasks;
         out->task_count = layers[i]->task_count;
+        out->task_line = layers[i]->task_line;
     }
     if (out->task_count == 0) return sf_fail(SF_BAD_INPUT, "a study needs a task; 'semfocus list tasks' names them");
     out->runs = out->task_count;
@@ -202,6 +203,15 @@ sf_status sf_grid_open(sf_grid *out, const sf_layer *const *layers, size_t count
 
 void sf_grid_close(sf_grid *grid) {
     release_axis(&grid->seeds);
+}
+
+size_t sf_grid_line_of(const sf_grid *grid, const char *sentence) {
+    for (size_t a = 0; a < grid->axis_count; a++) {
+        const char *name = grid->axes[a].setting->name;
+        const size_t length = strlen(name);
+        if (strncmp(sentence, name, length) == 0 && sentence[length] == ' ') return grid->axes[a].line;
+    }
+    return grid->task_line; /* else it is about the data */
 }
 
 static sf_status check_epochs(const sf_grid *grid, const sf_config *config) {

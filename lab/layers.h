@@ -19,7 +19,7 @@ typedef struct sf_layer {
     char name[SF_LAYER_NAME_SIZE];
     size_t line;
     char *tasks[SF_MOST_TASKS];
-    size_t task_count;
+    size_t task_count, task_line;
     sf_axis axes[64]; /* in the order they were set */
     size_t axis_count;
 } sf_layer;
@@ -39,8 +39,13 @@ typedef struct sf_grid { /* a variant as the layers above and below it leave it;
     size_t axis_count;
     sf_axis seeds; /* its own list, where the number of seeds was given */
     size_t runs;   /* it spans */
-    size_t line;   /* of the study file, that a failure is about; 0: of none */
+    size_t line;   /* of the study file, that a failure to open is about; 0: of none */
+    size_t task_line;
 } sf_grid;
+
+/* The line of the study file that a failure of sf_grid_run() is about, from its sentence: it begins with the setting.
+ */
+size_t sf_grid_line_of(const sf_grid *grid, const char *sentence);
 
 /* Layers from the lowest to the highest. *run_count grows by the runs of this grid and may not pass SF_MOST_RUNS. */
 sf_status sf_grid_open(sf_grid *out, const sf_layer *const *layers, size_t count, size_t *run_count);

@@ -31,6 +31,7 @@ typedef struct hall { /* what the workers share; store, states and events under 
     job *jobs; /* [count] */
     size_t count;
     bool waiting_said;
+    int threads; /* that the session may use: how many work at a run is no property of the run */
     size_t failed;
     sf_status fatal; /* the store itself fails: nobody goes on */
     char fatal_message[SF_RUN_MESSAGE_SIZE];
@@ -162,7 +163,7 @@ static sf_status begin(hall *h, job *j, sf_run_state *state) {
         SF_TRY(sf_store_begin_anew(h->store, &j->run));
         state->run.checkpoint_epoch = state->run.best_saved_epoch = 0;
     }
-    char *environment = sf_environment_text(&j->plan->config);
+    char *environment = sf_environment_text(h->threads);
     if (environment == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to begin run %s", j->plan->id);
     const sf_status status = sf_store_begin(h->store, &j->run, sf_cpu_isa_name(), environment);
     free(environment);
@@ -312,7 +313,8 @@ sf_status sf_session_run(sf_store *store, const sf_session *session) {
     sf_status status = enter_all(&h);
     if (status == SF_OK) {
         pthread_mutex_init(&h.lock, NULL);
-        const size_t threads = (size_t)sf_threads_for((size_t)session->runs[0].config.threads);
+        h.threads = sf_threads_for((size_t)session->runs[0].config.threads);
+        const size_t threads = (size_t)h.threads;
         size_t open = 0;
         for (size_t i = 0; i < h.count; i++) {
             bool satisfied = false;

@@ -90,10 +90,9 @@ static size_t enter_run(sf_study *study, uint32_t *table, size_t table_size) {
     return study->run_count - 1;
 }
 
-/* A failure of a study that came from a file says where in it. */
-static sf_status name_place(sf_status status, const sf_study *study, const sf_grid *grid) {
-    if (study->path == NULL) return status;
-    return sf_fail_in(status, "%s:%zu", study->path, grid->line > 0 ? grid->line : 1);
+/* A failure of a study that came from a file says where in it; line 0 is the command line's. */
+static sf_status name_place(sf_status status, const sf_study *study, size_t line) {
+    return study->path == NULL || line == 0 ? status : sf_fail_in(status, "%s:%zu", study->path, line);
 }
 
 static sf_status plan_grids(sf_study *study, const sf_grid *grids, size_t grid_count, const char **labels) {
@@ -105,7 +104,7 @@ static sf_status plan_grids(sf_study *study, const sf_grid *grids, size_t grid_c
     for (size_t g = 0; g < grid_count && status == SF_OK; g++) {
         for (size_t i = 0; i < grids[g].runs && status == SF_OK; i++, m++) {
             status = sf_grid_run(&study->runs[study->run_count], &grids[g], i);
-            status = name_place(status, study, &grids[g]);
+            if (status != SF_OK) status = name_place(status, study, sf_grid_line_of(&grids[g], sf_message()));
             if (status == SF_OK) study->members[m].run = enter_run(study, table, table_size);
             labels[m] = grids[g].name;
         }
@@ -122,7 +121,8 @@ static sf_status open_grids(sf_study *study, sf_grid *grids, size_t *count) {
         size_t height = 2;
         if (has_variants) stack[height++] = &study->layers[SF_LAYER_VARIANTS + g];
         stack[height++] = &study->layers[SF_LAYER_OVERRIDES];
-        SF_TRY(name_place(sf_grid_open(&grids[g], stack, height, &study->member_count), study, &grids[g]));
+        const sf_status status = sf_grid_open(&grids[g], stack, height, &study->member_count);
+        SF_TRY(name_place(status, study, grids[g].line));
     }
     return SF_OK;
 }

@@ -57,7 +57,10 @@ static sf_status refuse_name(const char *name) {
 static sf_status take_setting(sf_study *study, const char *name, const char *values, size_t line) {
     const sf_setting *setting;
     if (*values == '\0') return sf_fail(SF_BAD_INPUT, "%s has no value; give one or leave the line out", name);
-    if (strcmp(name, "task") == 0) return sf_layer_add_tasks(study->current, values);
+    if (strcmp(name, "task") == 0) {
+        study->current->task_line = line;
+        return sf_layer_add_tasks(study->current, values);
+    }
     if (sf_setting_find(&setting, name, SF_STUDY_GROUPS) != SF_OK) return refuse_name(name);
     if (study->current != &study->layers[SF_LAYER_DEFAULTS] && !is_run_setting(name))
         return sf_fail(SF_BAD_INPUT, "%s is one for the whole study; put it before the first section", name);
@@ -121,6 +124,10 @@ static char *next_line(char *out, int size, void *stream) {
     }
     if (r->status != SF_OK) return NULL;
     snprintf(out, (size_t)size, "%s%s\n", r->goes_on ? " " : "", text);
+    if (r->goes_on) { /* libinih looks for comments behind values only in their first line */
+        char *comment = strstr(out, " ;");
+        if (comment != NULL) strcpy(comment, "\n");
+    }
     return out;
 }
 
@@ -131,6 +138,8 @@ static int on_value(void *context, const char *section, const char *name, const 
     if (r->status != SF_OK) return 1;
     if (!r->goes_on) {
         finish_setting(r);
+        if (r->status != SF_OK) return 1;
+        if (*name == '\0') refuse_line(r, sf_fail(SF_BAD_INPUT, "there is no name before '='; give one"));
         if (strlen(name) >= sizeof r->name) refuse_line(r, refuse_name(name));
         if (strcmp(name, "task") == 0 ? r->study->current->task_count > 0
                                       : sf_layer_find(r->study->current, name) != NULL)
@@ -140,11 +149,12 @@ static int on_value(void *context, const char *section, const char *name, const 
         *r->values = '\0';
         r->first_line = r->lines.number;
     }
+    /* A blank between lines: whoever leaves out the comma gets a sentence, not a longer number. */
     const size_t used = strlen(r->values);
-    if (used + strlen(value) >= sizeof r->values)
+    if (used + 1 + strlen(value) >= sizeof r->values)
         refuse_line(r, sf_fail(SF_BAD_INPUT, "the value goes on for too many lines; cut the study into several"));
     else
-        strcpy(r->values + used, value);
+        snprintf(r->values + used, sizeof r->values - used, "%s%s", used > 0 ? " " : "", value);
     return 1;
 }
 

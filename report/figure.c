@@ -13,7 +13,7 @@ static const sf_figure figures[] = {
     {"heldout-accuracy", "Held-out accuracy (%)", "On sequences that training never saw.", SF_HELDOUT_ACCURACY},
     {"convergence", "Epochs to 95 % training accuracy", "A dot a seed, a bar at the median.", SF_QUANTITIES},
 };
-enum { FIGURES = sizeof figures / sizeof *figures, MOST_POINTS = 400, WIDTH = 640, HEIGHT = 360, ROW = 26 };
+enum { FIGURES = sizeof figures / sizeof *figures, MOST_POINTS = 400, WIDTH = 640, HEIGHT = 360, ROW = 26, NEVER = 40 };
 
 const sf_figure *sf_figure_at(size_t i) {
     return i < FIGURES ? &figures[i] : NULL;
@@ -64,6 +64,38 @@ static void print_lone_style(FILE *out, int height) {
             WIDTH, height);
 }
 
+/* What a name may take in a figure: about 7.4 pixels a character. Longer ones are cut; the table has them whole. */
+enum { MOST_NAME = 70 };
+static const double name_pixels = 7.4;
+
+static size_t shown_length(const char *name) {
+    size_t characters = 0;
+    for (; *name != '\0'; name++)
+        characters += ((unsigned char)*name & 0xC0) != 0x80; /* not the inner bytes of UTF-8 */
+    return characters < MOST_NAME ? characters : MOST_NAME;
+}
+
+static void print_name(FILE *out, const char *name) {
+    char cut[SF_VARIANT_SIZE];
+    size_t used = 0, characters = 0;
+    for (; name[used] != '\0'; used++) {
+        characters += ((unsigned char)name[used] & 0xC0) != 0x80;
+        if (characters > MOST_NAME - 1) break;
+    }
+    snprintf(cut, sizeof cut, "%.*s", (int)used, name);
+    sf_markup_text(out, cut);
+    if (name[used] != '\0') fputs("…", out);
+}
+
+static size_t longest_name(const sf_study *study, size_t from, size_t to) {
+    size_t longest = 0;
+    for (size_t g = from; g < to; g++) {
+        const size_t length = shown_length(sf_study_group(study, g)->name);
+        if (length > longest) longest = length;
+    }
+    return longest;
+}
+
 static void open_series(FILE *out, const sf_study *study, size_t from, size_t group, size_t runs) {
     const size_t style = sf_figure_style(study, from, group);
     fprintf(out, "<g class=\"series c%zu d%zu\" data-series=\"%zu\" data-name=\"", colour_of(style), dash_of(style),
@@ -92,6 +124,7 @@ typedef struct drawing { /* the curves of a figure on their way to paper */
     sf_series series[SF_MOST_SERIES];
     size_t count;
     size_t epochs; /* of the longest */
+    size_t step;   /* only every so many epochs are drawn, and each series' last */
     double low, high;
     sf_scale x, y;
 } drawing;
@@ -116,6 +149,7 @@ static sf_status open_drawing(drawing *d, const sf_study *study, size_t from, si
 
 static void choose_scales(drawing *d, sf_quantity quantity) {
     if (d->epochs == 0) d->low = d->high = 0; /* nothing is finished: an empty frame */
+    d->step = (d->epochs + MOST_POINTS - 1) / MOST_POINTS;
     d->x =
         (sf_scale){.low = d->epochs > 1 ? 1 : 0, .high = d->epochs > 1 ? (double)d->epochs : 2, .from = 62, .to = 620};
     d->y = (sf_scale){.from = HEIGHT - 50, .to = 14};
@@ -132,7 +166,7 @@ static void choose_scales(drawing *d, sf_quantity quantity) {
 static void draw_series(FILE *out, const drawing *d, const sf_series *s, const sf_study *study, size_t from,
                         bool standalone) {
     const size_t style = sf_figure_style(study, from, s->group);
-    const size_t step = (s->epochs + MOST_POINTS - 1) / MOST_POINTS;
+    const size_t step = d->step;
     double xs[2 * MOST_POINTS + 2], ys[2 * MOST_POINTS + 2], medians[MOST_POINTS + 1];
     size_t count = 0;
     for (size_t e = 0; e < s->epochs; e = e + step < s->epochs || e + 1 == s->epochs ? e + step : s->epochs - 1) {
@@ -171,18 +205,30 @@ static void draw_series(FILE *out, const drawing *d, const sf_series *s, const s
     fputs("/></g>\n", out);
 }
 
-/* Names under the plot, for a figure that stands alone; gives the room they take. */
-static int legend_height(size_t series) {
-    return 24 * (int)((series + 2) / 3) + 10;
+/* Names under the plot, for a figure that stands alone: as many columns as the longest leaves room for. */
+enum { LEGEND_LEFT = 62, LEGEND_MARK = 33, LEGEND_ROW = 24 };
+
+static size_t legend_columns(const drawing *d, const sf_study *study) {
+    if (d->count == 0) return 1;
+    const size_t longest = longest_name(study, d->series[0].group, d->series[0].group + d->count);
+    const size_t columns = (size_t)((WIDTH - LEGEND_LEFT) / (LEGEND_MARK + 16 + name_pixels * (double)longest));
+    return columns < 1 ? 1 : columns > 3 ? 3 : columns;
+}
+
+static int legend_height(const drawing *d, const sf_study *study) {
+    const size_t columns = legend_columns(d, study);
+    return LEGEND_ROW * (int)((d->count + columns - 1) / columns) + 10;
 }
 
 static void draw_legend(FILE *out, const drawing *d, const sf_study *study, size_t from) {
+    const size_t columns = legend_columns(d, study);
     for (size_t i = 0; i < d->count; i++) {
-        const int x = 62 + (int)(i % 3) * 190, y = HEIGHT + 8 + (int)(i / 3) * 24;
+        const int x = LEGEND_LEFT + (int)(i % columns) * (WIDTH - LEGEND_LEFT) / (int)columns;
+        const int y = HEIGHT + 8 + (int)(i / columns) * LEGEND_ROW;
         fprintf(out, "<path d=\"M%d %dh26\"", x, y);
         print_paint(out, sf_figure_style(study, from, d->series[i].group), false, true);
-        fprintf(out, "/><text class=\"key\" x=\"%d\" y=\"%d\">", x + 33, y + 4);
-        sf_markup_text(out, sf_study_group(study, d->series[i].group)->name);
+        fprintf(out, "/><text class=\"key\" x=\"%d\" y=\"%d\">", x + LEGEND_MARK, y + 4);
+        print_name(out, sf_study_group(study, d->series[i].group)->name);
         fputs("</text>\n", out);
     }
 }
@@ -193,7 +239,7 @@ static sf_status draw_curves(FILE *out, const sf_figure *figure, const sf_study 
     const sf_status status = open_drawing(&d, study, from, to, figure->quantity);
     if (status == SF_OK) {
         choose_scales(&d, figure->quantity);
-        const int height = HEIGHT + (standalone ? legend_height(d.count) : 0);
+        const int height = HEIGHT + (standalone ? legend_height(&d, study) : 0);
         open_svg(out, figure, sf_study_group(study, from)->task, height, standalone);
         if (!standalone)
             fprintf(out, " data-left=\"%.1f\" data-right=\"%.1f\" data-first=\"%g\" data-last=\"%g\"", d.x.from, d.x.to,
@@ -223,7 +269,7 @@ static size_t arrival_of(const sf_study *study, size_t run, bool *finished) {
     return 0;
 }
 
-static sf_scale convergence_scale(const sf_study *study, size_t from, size_t to) {
+static sf_scale convergence_scale(const sf_study *study, size_t from, size_t to, double left) {
     double low = INFINITY, high = 1;
     for (size_t g = from; g < to; g++) {
         for (size_t m = 0; m < sf_study_group(study, g)->runs; m++) {
@@ -236,33 +282,40 @@ static sf_scale convergence_scale(const sf_study *study, size_t from, size_t to)
     }
     const bool is_log = low >= 1 && high / low >= 10;
     return (sf_scale){
-        .low = is_log ? low / 1.2 : 0, .high = high * (is_log ? 1.2 : 1.05), .is_log = is_log, .from = 190, .to = 560};
+        .low = is_log ? low / 1.2 : 0, .high = high * (is_log ? 1.2 : 1.05), .is_log = is_log, .from = left, .to = 560};
 }
 
-static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_t from, size_t group, double y,
+typedef struct dot_row { /* where a group's dots and name go */
+    double y, name_x, name_y;
+    const char *anchor;
+} dot_row;
+
+static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_t from, size_t group, dot_row row,
                       bool standalone) {
     const sf_group *g = sf_study_group(study, group);
     const char *colour = palette[colour_of(sf_figure_style(study, from, group))];
     size_t count;
     const sf_planned_run *runs = sf_study_runs(study, &count);
     open_series(out, study, from, group, g->finished);
-    fprintf(out, "><text class=\"key\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", x->from - 12, y + 4);
-    sf_markup_text(out, g->name);
+    fprintf(out, "><text class=\"key\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", row.name_x, row.name_y, row.anchor);
+    print_name(out, g->name);
     fputs("</text>\n", out);
     if (g->finished > 0 && isfinite(g->quartiles[1])) {
         const double at = sf_scale_place(x, g->quartiles[1]);
-        fprintf(out, "<path class=\"line\" d=\"M%.1f %.1fV%.1f\"", at, y - 10, y + 10);
+        fprintf(out, "<path class=\"line\" d=\"M%.1f %.1fV%.1f\"", at, row.y - 10, row.y + 10);
         print_paint(out, sf_figure_style(study, from, group), false, standalone);
         fputs("/>\n", out);
     }
-    const double spread = fmin(6, 60 / (double)g->runs); /* those that never arrived stand side by side */
-    double next = x->to + 40 - 0.5 * spread * (double)(g->finished - g->converged);
+    const size_t never = g->finished - g->converged; /* they stand side by side around their label */
+    const double spread = never > 1 ? fmin(6, 60 / (double)(never - 1)) : 0;
+    double next = x->to + NEVER - 0.5 * spread * (double)(never > 0 ? never - 1 : 0);
     for (size_t m = 0; m < g->runs; m++) {
         bool finished;
         const size_t run = sf_study_member(study, group, m), epoch = arrival_of(study, run, &finished);
         if (!finished) continue;
-        const double at = epoch > 0 ? sf_scale_place(x, (double)epoch) : (next += spread);
-        fprintf(out, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"", at, y);
+        const double at = epoch > 0 ? sf_scale_place(x, (double)epoch) : next;
+        if (epoch == 0) next += spread;
+        fprintf(out, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"", at, row.y);
         if (standalone) fprintf(out, " fill=\"%s\" fill-opacity=\"0.55\"", colour);
         fprintf(out, "><title>seed %lld: ", (long long)runs[run].config.seed);
         fprintf(out, epoch > 0 ? "epoch %zu</title></circle>\n" : "never</title></circle>\n", epoch);
@@ -273,16 +326,23 @@ static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_
 static sf_status draw_convergence(FILE *out, const sf_figure *figure, const sf_study *study, size_t from, size_t to,
                                   bool standalone) {
     if (to - from > SF_MOST_SERIES) to = from + SF_MOST_SERIES;
-    const int height = 70 + ROW * (int)(to - from);
-    const sf_scale x = convergence_scale(study, from, to), y = {.from = height - 50, .to = 14};
+    const bool beside =
+        name_pixels * (double)longest_name(study, from, to) < 160; /* else names stand above their rows */
+    const double row_height = beside ? ROW : 1.7 * ROW;
+    const int height = 70 + (int)(row_height * (double)(to - from));
+    const sf_scale x = convergence_scale(study, from, to, beside ? 190 : 62), y = {.from = height - 50, .to = 14};
     open_svg(out, figure, sf_study_group(study, from)->task, height, standalone);
     fputs(">\n", out);
     if (standalone) print_lone_style(out, height);
     sf_svg_axis(out, &x, &y, true, true, "epochs to 95 % training accuracy");
-    fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">never</text>\n", x.to + 40,
+    fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">never</text>\n", x.to + NEVER,
             y.from + 18);
-    for (size_t g = from; g < to; g++)
-        draw_dots(out, &x, study, from, g, 14 + ROW * ((double)(g - from) + 0.5), standalone);
+    for (size_t g = from; g < to; g++) {
+        const double bottom = 14 + row_height * (double)(g - from + 1), middle = bottom - 0.5 * ROW;
+        const dot_row row = beside ? (dot_row){middle, x.from - 12, middle + 4, "end"}
+                                   : (dot_row){middle, x.from, middle - 0.6 * ROW, "start"};
+        draw_dots(out, &x, study, from, g, row, standalone);
+    }
     fputs("</svg>\n", out);
     return SF_OK;
 }

@@ -59,6 +59,8 @@ static void print_verdict(FILE *out, const sf_group *group) {
     fputs("<li><span class=\"factor\">", out);
     if (group->converged == 0)
         fputs("never</span><span class=\"direction\">converges</span><p>", out);
+    else if (isfinite(group->speedup) && fabs(log(group->speedup)) < log(1.05))
+        fputs("1×</span><span class=\"direction\">as fast</span><p>", out);
     else if (isfinite(group->speedup))
         fprintf(out, "%s%.2g×</span><span class=\"direction\">%s</span><p>", bound_of(group, !faster),
                 faster ? group->speedup : 1 / group->speedup, faster ? "faster" : "slower");
@@ -359,9 +361,7 @@ static sf_status print_page(FILE *out, const sf_study *study, sf_store *store, c
     return SF_OK;
 }
 
-sf_status sf_report_check(const char *path) {
-    struct stat about;
-    if (strcmp(path, "-") == 0 || stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return SF_OK;
+static sf_status check_is_report(const char *path) {
     FILE *file = fopen(path, "rb");
     char beginning[512] = "";
     if (file == NULL)
@@ -372,6 +372,18 @@ sf_status sf_report_check(const char *path) {
     if (size == 0 || strstr(beginning, "content=\"semfocus ") != NULL) return SF_OK;
     return sf_fail(SF_BAD_INPUT, "'%s' is there and is no report of semfocus; move it, or name another with --out",
                    path);
+}
+
+sf_status sf_report_check(const char *path) {
+    struct stat about;
+    if (strcmp(path, "-") == 0) return SF_OK;
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+        return sf_fail(SF_BAD_INPUT, "'%s' is a folder; name a file with --out", path);
+    if (stat(path, &about) == 0 && S_ISREG(about.st_mode)) SF_TRY(check_is_report(path));
+    sf_atomic_file trial;
+    SF_TRY(sf_atomic_open(&trial, path));
+    sf_atomic_abandon(&trial);
+    return SF_OK;
 }
 
 sf_status sf_report_write(const sf_study *study, sf_store *store, const char *path, const char *command) {
@@ -391,16 +403,34 @@ static sf_status draw_alone(FILE *out, const sf_figure *figure, const sf_study *
     return sf_figure_draw(out, figure, study, from, to, true);
 }
 
-/* FOLDER/TASK-FIGURE.KIND; what cannot be part of a file's name becomes '-'. */
+enum { STEM_SIZE = 96 };
+
+/* The beginning of a task's file names: what cannot be part of one becomes '-'. */
+static void file_stem(char out[STEM_SIZE], const sf_study *study, size_t from) {
+    snprintf(out, STEM_SIZE, "%s", sf_study_group(study, from)->task);
+    for (char *at = out; *at != '\0'; at++)
+        if (strchr("/:,\\ ", *at) != NULL || (unsigned char)*at < ' ') *at = '-';
+}
+
+/* Tasks whose names would give the same files are numbered. */
+static void unique_stem(char out[STEM_SIZE + 24], const sf_study *study, size_t from) {
+    char mine[STEM_SIZE], other[STEM_SIZE];
+    size_t before = 0;
+    file_stem(mine, study, from);
+    for (size_t task = 0; task < from; task = sf_task_end(study, task)) {
+        file_stem(other, study, task);
+        before += strcmp(mine, other) == 0;
+    }
+    snprintf(out, STEM_SIZE + 24, before > 0 ? "%s-%zu" : "%s", mine, before + 1);
+}
+
 static sf_status write_figure(const sf_study *study, const char *folder, size_t from, size_t to,
                               const sf_figure *figure, const char *kind, figure_writer *writer) {
-    char path[SF_PATH_SIZE], task[SF_TEXT_SIZE];
-    snprintf(task, sizeof task, "%s", sf_study_group(study, from)->task);
-    for (char *at = task; *at != '\0'; at++)
-        if (strchr("/:,\\ ", *at) != NULL) *at = '-';
-    const int length = snprintf(path, sizeof path, "%s/%s-%s.%s", folder, task, figure->name, kind);
+    char path[SF_PATH_SIZE], stem[STEM_SIZE + 24];
+    unique_stem(stem, study, from);
+    const int length = snprintf(path, sizeof path, "%s/%s-%s.%s", folder, stem, figure->name, kind);
     if (length < 0 || (size_t)length >= sizeof path)
-        return sf_fail(SF_BAD_INPUT, "figures '%s' is too long a path", folder);
+        return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", folder);
     sf_atomic_file file;
     SF_TRY(sf_atomic_open(&file, path));
     const sf_status status = writer(file.stream, figure, study, from, to);

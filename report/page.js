@@ -9,6 +9,7 @@ function showValues(figure, svg) {
   const series = [...svg.querySelectorAll("g.series")].map((g) => ({
     g, step: Number(g.dataset.step), low: numbers(g, "low"), median: numbers(g, "median"), high: numbers(g, "high"),
   }));
+  if (series.length === 0) return;
   const cursor = svg.appendChild(svgName("line"));
   cursor.setAttribute("class", "cursor hidden");
   cursor.setAttribute("y1", 14);
@@ -22,14 +23,15 @@ function showValues(figure, svg) {
   }
   function rowsAt(epoch) {
     return series.filter((s) => !s.g.classList.contains("hidden")).map((s) => {
-      const at = Math.round((epoch - 1) / s.step);
+      const at = (epoch - 1) / s.step;
       return at < s.median.length ? { s, at, value: s.median[at] } : null;
     }).filter(Boolean).sort((a, b) => b.value - a.value);
   }
   function show(event) {
     const box = svg.getBoundingClientRect();
     const x = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
-    const epoch = Math.round(first + (x - left) / (right - left) * (last - first));
+    const step = series[0].step; // only every so many epochs have values
+    const epoch = 1 + step * Math.round((first + (x - left) / (right - left) * (last - first) - 1) / step);
     const rows = rowsAt(epoch);
     if (epoch < first || epoch > last || rows.length === 0) return hide();
     const place = left + (epoch - first) / (last - first) * (right - left);
@@ -51,12 +53,12 @@ function showValues(figure, svg) {
       row.insertCell().textContent = s.low[at] + " – " + s.high[at];
     }
     tip.replaceChildren(table);
+    tip.style.left = "0";
     tip.classList.remove("hidden");
     const within = figure.getBoundingClientRect();
     const offset = event.clientX - within.left;
-    const flip = offset > within.width / 2;
-    tip.style.left = flip ? "auto" : offset + 16 + "px";
-    tip.style.right = flip ? within.width - offset + 16 + "px" : "auto";
+    const wanted = offset > within.width / 2 ? offset - 16 - tip.offsetWidth : offset + 16;
+    tip.style.left = Math.max(0, Math.min(wanted, within.width - tip.offsetWidth)) + "px";
     tip.style.top = box.top - within.top + 24 + "px";
   }
   svg.addEventListener("pointermove", show);

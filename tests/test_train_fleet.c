@@ -43,18 +43,18 @@ static sf_fleet *train_all(const char *task, const sf_config *configs, size_t co
     return fleet;
 }
 
-typedef struct result {
+typedef struct trained_model {
     sf_result result;
     uint64_t hash;
-} result;
+} trained_model;
 
-static result result_of(const sf_fleet *fleet, size_t s) {
-    return (result){sf_fleet_result(fleet, s), sf_fleet_weights_hash(fleet, s)};
+static trained_model result_of(const sf_fleet *fleet, size_t s) {
+    return (trained_model){sf_fleet_result(fleet, s), sf_fleet_weights_hash(fleet, s)};
 }
 
-static result train_one(const char *task, const sf_config *config) {
+static trained_model train_one(const char *task, const sf_config *config) {
     sf_fleet *fleet = train_all(task, config, 1);
-    const result trained = result_of(fleet, 0);
+    const trained_model trained = result_of(fleet, 0);
     sf_fleet_destroy(fleet);
     return trained;
 }
@@ -63,7 +63,7 @@ static const char *const mechanisms[] = {"full",   "banded:3",  "banded:3+global
                                          "topk:3", "bottomk:3", "random:3"};
 enum { MECHANISMS = sizeof mechanisms / sizeof *mechanisms, RUNS = 2 * MECHANISMS };
 
-static void assert_same_run(const result *a, const result *b) {
+static void assert_same_run(const trained_model *a, const trained_model *b) {
     assert_int_equal(a->hash, b->hash);
     assert_true(a->result.last.train_loss == b->result.last.train_loss);
     assert_true(a->result.last.heldout_loss == b->result.last.heldout_loss);
@@ -74,7 +74,7 @@ static void threads_and_company_do_not_change_a_bit(void **state) {
     (void)state;
     static const char *const threads[] = {"1", "2", "3", "5"};
     static const char *const seeds[] = {"7", "8"};
-    result alone[RUNS];
+    trained_model alone[RUNS];
     for (size_t i = 0; i < RUNS; i++) {
         const sf_config config = small_config(mechanisms[i / 2], seeds[i % 2], "1");
         alone[i] = train_one("even-pairs", &config);
@@ -85,12 +85,12 @@ static void threads_and_company_do_not_change_a_bit(void **state) {
         sf_config configs[RUNS];
         for (size_t i = 0; i < RUNS; i++) configs[i] = small_config(mechanisms[i / 2], seeds[i % 2], threads[t]);
         for (size_t i = 0; i < RUNS; i += 3) { /* threads inside one model */
-            const result inside = train_one("even-pairs", &configs[i]);
+            const trained_model inside = train_one("even-pairs", &configs[i]);
             assert_same_run(&inside, &alone[i]);
         }
         sf_fleet *fleet = train_all("even-pairs", configs, RUNS); /* models side by side */
         for (size_t i = 0; i < RUNS; i++) {
-            const result beside = result_of(fleet, i);
+            const trained_model beside = result_of(fleet, i);
             assert_same_run(&beside, &alone[i]);
         }
         sf_fleet_destroy(fleet);
@@ -114,7 +114,7 @@ static void training_allocates_nothing(void **state) {
 static void a_mechanism_that_keeps_all_is_full(void **state) {
     (void)state;
     const sf_config full = small_config("full", "3", "1"), wide = small_config("topk:11", "3", "1");
-    const result a = train_one("even-pairs", &full), b = train_one("even-pairs", &wide);
+    const trained_model a = train_one("even-pairs", &full), b = train_one("even-pairs", &wide);
     assert_string_equal(b.result.attention, "full");
     assert_same_run(&a, &b);
 }
@@ -193,12 +193,12 @@ static void divergence_stays_with_its_run(void **state) {
     set(&configs[1], "epochs", "50");
     sf_fleet *fleet = train_all("even-pairs", configs, 3);
     const sf_result wild = sf_fleet_result(fleet, 1);
-    const result calm = result_of(fleet, 0);
+    const trained_model calm = result_of(fleet, 0);
     assert_int_equal(wild.status, SF_RUN_DIVERGED);
     assert_true(wild.diverged_epoch > 0);
     assert_int_equal(wild.last.epoch, wild.diverged_epoch - 1);
     assert_int_equal(calm.result.status, SF_RUN_DONE);
-    const result alone = train_one("even-pairs", &configs[0]);
+    const trained_model alone = train_one("even-pairs", &configs[0]);
     assert_same_run(&calm, &alone);
     sf_fleet_destroy(fleet);
 }

@@ -15,12 +15,12 @@ typedef struct sf_benchmark {
 } sf_benchmark;
 
 typedef struct sf_benchmark_result {
-    size_t threads, steps;     /* steps that were timed */
-    double ms_per_step;        /* median */
-    double ms_per_evaluation;  /* of 100 sequences: median */
-    double gflops;             /* arithmetic of the mathematics, nothing computed twice, per second of a step */
-    double peak_share;         /* of what the same threads reach on multiply-adds alone */
-    double evaluation_share;   /* an evaluation of 7000 sequences over a training epoch of 5000 */
+    size_t threads, steps;    /* steps that were timed */
+    double ms_per_step;       /* median */
+    double ms_per_evaluation; /* of 100 sequences: median */
+    double gflops;            /* arithmetic of the mathematics, nothing computed twice, per second of a step */
+    double peak_share;        /* of what the same threads reach on multiply-adds alone */
+    double evaluation_share;  /* an evaluation of 7000 sequences over a training epoch of 5000 */
 } sf_benchmark_result;
 
 /* The shapes by index, NULL past the end. */

@@ -27,16 +27,29 @@ class Result:
         return f"\n{command[:2000]}\nexit {self.code}\nstdout: {self.out[:2000]}\nstderr: {self.err[:2000]}"
 
 
-def run(*words, stdin=b"", env=None, timeout=60, memory=None, stdout=subprocess.PIPE):
-    """Runs the program; memory is a limit on its address space in bytes."""
+def is_given(words, option):
+    return any(os.fsdecode(word).split("=", 1)[0] == option for word in words)
+
+
+def own_places(words, folder):
+    """Options that keep what a command writes without being told where inside a folder."""
+    added = []
+    if words[:1] in (["train"], ["compare"], ["study"]) and not is_given(words, "--store"):
+        added += ["--store", folder + "/runs"]
+    if words[:1] in (["compare"], ["study"], ["report"]) and not is_given(words, "--out"):
+        added += ["--out", folder + "/report.html"]
+    return added
+
+
+def run(*words, stdin=b"", env=None, timeout=60, memory=None, stdout=subprocess.PIPE, cwd=None):
+    """Runs the program; memory is a limit on its address space in bytes. Without a cwd of its own it gets a store and a
+    report that are gone afterwards."""
     words = [word if isinstance(word, bytes) else str(word) for word in words]
-    if words[:1] in (["train"], ["compare"]) and "--store" not in words:  # a store of its own, gone afterwards
-        with tempfile.TemporaryDirectory(prefix="semfocus-cli-store-") as folder:
-            return run(*words, "--store", folder + "/runs", stdin=stdin, env=env, timeout=timeout, memory=memory,
-                       stdout=stdout)
     limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory))) if memory else None
-    done = subprocess.run([PROGRAM, *words], input=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=timeout,
-                          env={**os.environ, **(env or {})}, preexec_fn=limit, check=False)
+    with tempfile.TemporaryDirectory(prefix="semfocus-cli-store-") as folder:
+        words += own_places(words, folder) if cwd is None else []
+        done = subprocess.run([PROGRAM, *words], input=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=timeout,
+                              env={**os.environ, **(env or {})}, preexec_fn=limit, check=False, cwd=cwd)
     return Result(words, done.returncode, done.stdout or b"", done.stderr)
 
 

@@ -5,12 +5,13 @@ import unittest
 
 from harness import TINY, Case, run
 
-VERBS = ["train", "compare", "runs", "export", "check", "data", "solve", "parity", "list", "man", "completion"]
+VERBS = ["train", "compare", "study", "report", "runs", "export", "check", "data", "solve", "parity", "bench", "list", "man",
+         "completion"]
 GIB = 1 << 30
 BAD_NUMBERS = ["", " ", "-", "+", ".", "x", "nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999", "0x10",
                "0x1p3",
                "5x", "5 5", " 5", "5 ", "1,000", "--5", "1e", "5\n", "\u0665", "99999999999999999999999999", "\x1b[31m"]
-BAD_ATTENTION = ["", " ", "topk", "topk:", "topk:0", "topk:x", "topk:-1", "topk:5.0", "topk:5 ", "topk: 5",
+BAD_ATTENTION = ["", " ", "topk", "topk:", "topk:0", "topk:x", "topk:-1", "topk:5.0", "topk: 5", "topk:5 5",
                  "topk:99999999999999", "topk:99999999999999999999999", "topk:65537", "topk:5:5", "topk:0x5", "TOPK:5",
                  "topk5", "top-k:5", "bogus", "full:3", "full+global:1", "topk:5+global:1", "random:3+global:1",
                  "banded:5+global:0", "banded:5+global:-1", "banded:5+global:x", "banded:5+global:", "banded:5+global",
@@ -69,7 +70,7 @@ class List(Cli):
     def test_listings(self):
         everything = json.loads(self.good("list", "--json").out)
         text = self.good("list").out
-        for name in ("tasks", "attention", "settings", "backends"):
+        for name in ("tasks", "attention", "settings", "figures", "backends"):
             rows = json.loads(self.good("list", name, "--json").out)
             self.assertEqual(rows, everything[name])
             lines = self.good("list", name).out.splitlines()
@@ -199,7 +200,7 @@ class BadUsage(Cli):
                 self.refused("train", "even-pairs", *TINY, "--attention", spelling)
 
     def test_lists_of_seeds(self):
-        for seeds in ("1,", ",1", "1,,2", "1,x", "1,-1", "1 2", "1,4294967296", ",", "1, 2", "0" * 200 + "5x"):
+        for seeds in ("1,", ",1", "1,,2", "1,x", "1,-1", "1 2", "1,4294967296", ",", "1, 2 3", "0" * 200 + "5x"):
             with self.subTest(seeds):
                 self.refused("train", "even-pairs", *TINY, "--seed", seeds, mentions=["seed"])
         self.refused("data", "parity", "--seed", "1,2", mentions=["seed"])

@@ -1,0 +1,171 @@
+"""What the tests of the report share: a small real study, and the page as a tree of elements."""
+import csv
+import json
+import re
+import sys
+import tempfile
+from html.parser import HTMLParser
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
+from harness import PROGRAM, ROOT, Case, Result, run  # noqa: E402  pylint: disable=wrong-import-position,unused-import
+
+TASKS = ["even-pairs", "parity"]
+MECHANISMS = ["full", "topk:2", "banded:3"]
+# Small enough for seconds, large enough that some runs stop early and others never do.
+SETTINGS = {"length": "4", "train-count": "60", "heldout-count": "40", "blocks": "1", "width": "16", "mlp-width": "16",
+            "optimizer": "adam", "lr": "0.02", "epochs": "40", "stop-at": "95"}
+OPTIONS = [word for name, value in SETTINGS.items() for word in (f"--{name}", value)]
+STUDY = ["compare", ",".join(TASKS), "--attention", ",".join(MECHANISMS), "--seeds", "6", *OPTIONS]
+CURVES = {"training-loss": "tr-ce", "training-accuracy": "tr-ac", "heldout-accuracy": "va-ac"}
+FIGURES = [*CURVES, "convergence"]
+
+VOID = {"meta", "br", "hr", "img", "link", "input", "col", "wbr"}
+TIME = re.compile(rb'<span class="time">[^<]*</span>')
+
+
+def without_times(content):
+    """A page without what may differ between two that say the same."""
+    return TIME.sub(b"", content)
+
+
+def refuse_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def read_json(text):
+    """Strictly: NaN and Infinity are not JSON."""
+    return json.loads(text, parse_constant=refuse_constant)
+
+
+def read_csv(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+class Element:
+    def __init__(self, tag, attributes, parent):
+        self.tag, self.attributes, self.parent = tag, attributes, parent
+        self.children = []
+
+    def __iter__(self):
+        """Itself and everything inside, in the order of the document."""
+        yield self
+        for child in self.children:
+            if isinstance(child, Element):
+                yield from child
+
+    def find(self, tag, name=None, **attributes):
+        """Elements inside of this tag, class name and attributes."""
+        return [element for element in self
+                if element.tag == tag and (name is None or name in element.attributes.get("class", "").split())
+                and all(element.attributes.get(key) == value for key, value in attributes.items())]
+
+    @property
+    def text(self):
+        return "".join(child if isinstance(child, str) else child.text for child in self.children)
+
+
+class Reader(HTMLParser):
+    """Builds the tree and refuses what a browser would have to repair."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.root = self.current = Element("", {}, None)
+
+    def handle_starttag(self, tag, attrs):
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names)), f"<{tag}> has an attribute twice: {names}"
+        element = Element(tag, {name: value or "" for name, value in attrs}, self.current)
+        self.current.children.append(element)
+        if tag not in VOID:
+            self.current = element
+
+    def handle_startendtag(self, tag, attrs):
+        within = self.current
+        while within is not None and within.tag != "svg":
+            within = within.parent
+        assert within is not None or tag in VOID, f"<{tag}/> does not end itself outside of svg, {self.getpos()}"
+        self.handle_starttag(tag, attrs)
+        self.current = self.current.parent if tag not in VOID else self.current
+
+    def handle_endtag(self, tag):
+        assert tag == self.current.tag, f"</{tag}> ends <{self.current.tag}>, {self.getpos()}"
+        self.current = self.current.parent
+
+    def handle_data(self, data):
+        self.current.children.append(data)
+
+
+class Page:
+    """A report, taken apart."""
+
+    def __init__(self, content):
+        reader = Reader()
+        self.content = content
+        reader.feed(content.decode("utf-8"))  # fails where it is not UTF-8
+        reader.close()
+        assert reader.current is reader.root, f"<{reader.current.tag}> is not closed"
+        self.root = reader.root
+        ids = [element.attributes["id"] for element in self.root if "id" in element.attributes]
+        assert len(ids) == len(set(ids)), f"two elements share an id: {ids}"
+
+    @property
+    def sections(self):
+        """Of each task, by its name."""
+        sections = self.root.find("section", "task")
+        by_task = {section.find("h2")[0].text: section for section in sections}
+        assert len(by_task) == len(sections), "two sections of one task"
+        return by_task
+
+    def verdicts(self):
+        return [item.find("p")[0].text for item in self.root.find("ul", "verdicts") for item in item.find("li")]
+
+    def rows(self, task):
+        """The table of a task without its head: the texts of its cells, but for times."""
+        body, = self.sections[task].find("tbody")
+        return [["" if cell.find("span", "time") else cell.text for cell in row.children
+                 if isinstance(cell, Element)] for row in body.find("tr")]
+
+    @property
+    def command(self):
+        return self.root.find("code")[0].text
+
+    @property
+    def visible_text(self):
+        """Everything but style and script."""
+        def text(element):
+            if element.tag in ("style", "script"):
+                return ""
+            return "".join(child if isinstance(child, str) else text(child) for child in element.children)
+        return text(self.root)
+
+
+def in_folder(folder, words):
+    """The same relative places in any folder."""
+    return [*words, "--store", "runs", "--out", "report.html", "--figures", "figures"]
+
+
+class StudyCase(Case):
+    """Tests of one small study, which is run once; none of them changes it."""
+
+    @classmethod
+    def setUpClass(cls):
+        place = tempfile.TemporaryDirectory(prefix="semfocus-report-")
+        cls.addClassCleanup(place.cleanup)
+        cls.study = Path(place.name)
+        cls.words = in_folder(cls.study, STUDY) + ["--json"]
+        result = run(*cls.words, cwd=cls.study, timeout=300)
+        assert (result.code, result.err) == (0, ""), result
+        cls.groups = read_json(result.out)
+        cls.content = (cls.study / "report.html").read_bytes()
+        cls.page = Page(cls.content)
+
+    def curves(self):
+        """Rows of every run, as `export` writes them, by task and mechanism."""
+        curves = {}
+        for row in read_json(self.good("runs", "--store", self.study / "runs", "--json").out):
+            lines = self.good("export", row["id"], "--store", self.study / "runs", "--format", "csv").out.splitlines()
+            curve = [{name: float(value) for name, value in point.items()} for point in csv.DictReader(lines)]
+            curves.setdefault((row["task"], row["attention"]), {})[row["seed"]] = curve
+        return curves

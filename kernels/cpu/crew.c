@@ -16,6 +16,10 @@ struct sf_cpu_crew {
     bool *correct;          /* [capacity] */
 };
 
+static size_t largest(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
 #define TAKE(pointer, count) (pointer) = sf_arena_take(arena, (count), sizeof *(pointer))
 
 static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan) {
@@ -59,9 +63,8 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->dcontext, R * plan->rows.HCp);
     TAKE(w->keys_t, Cp * ((s->T + 63) / 64 * 64));
     TAKE(w->values_t, Cp * ((s->T + 63) / 64 * 64));
-    TAKE(w->tile, SF_QUERY_TILE * Tp);
-    TAKE(w->dtile, SF_QUERY_TILE * Tp);
-    TAKE(w->bits, sf_kept_words(s->T));
+    TAKE(w->tile, SF_QUERY_TILE * largest(Tp, SF_KEY_TILE));
+    TAKE(w->dtile, SF_QUERY_TILE * SF_KEY_TILE);
     TAKE(w->kept_embedding, R * sf_kept_words(s->C));
     TAKE(w->drow, s->T);
     for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);
@@ -87,10 +90,6 @@ static sf_packed_block *lay_out_packed(sf_arena *arena, const sf_cpu_plan *plan)
     return blocks;
 }
 #undef TAKE
-
-static size_t largest(size_t a, size_t b) {
-    return a > b ? a : b;
-}
 
 sf_status sf_cpu_crew_create(sf_cpu_crew **out, sf_cpu_plan *const *plans, size_t count, size_t workers, size_t B) {
     *out = NULL;

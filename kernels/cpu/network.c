@@ -61,7 +61,7 @@ static sf_head head_of(const site *at, size_t sequence, size_t h) {
         .dv = work->dqkv + qkv + 2 * HCp,
         .dcontext = work->dcontext + context,
         .drop = {mask_of(job), sf_moment_index(job->moment, SF_DROP_WEIGHTS, at->block, h, job->first + sequence),
-                 work->bits},
+                 sf_dropout_draws_per_row(T)},
         .key_index =
             sf_moment_index(job->moment, sf_moment_random_keys(job->moment), at->block, h, job->first + sequence),
     };

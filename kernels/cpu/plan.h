@@ -6,6 +6,7 @@
 
 enum {
     SF_QUERY_TILE = 48,    /* queries whose scores are held at once: no T x T matrix anywhere */
+    SF_KEY_TILE = 128,     /* keys of a tile of the dense backward pass */
     SF_GROUP_ROWS = 128,   /* a group is as many sequences as fit in this many rows, at least one */
     SF_CHUNKS = 8,         /* a batch of B is cut into min(B, 8) chunks */
     SF_FAST_TOPK_MOST = 32 /* larger k go through the generic selection */
@@ -58,8 +59,8 @@ typedef struct sf_workspace { /* one worker's */
     float *dqkv;              /* [R,3,H,Cp] */
     float *dcontext;          /* [R,H,Cp] */
     float *keys_t, *values_t; /* one head's, transposed, in panels of 64 positions */
-    float *tile, *dtile;      /* [SF_QUERY_TILE,Tp] */
-    uint64_t *bits;           /* [T / 64 rounded up] */
+    float *tile;              /* [SF_QUERY_TILE,Tp or SF_KEY_TILE] */
+    float *dtile;             /* [SF_QUERY_TILE,SF_KEY_TILE] */
     uint64_t *kept_embedding; /* [R,C / 64 rounded up] */
     float *drow;              /* [T] */
     double *wide[4];          /* [T]: the generic kernels' rows */

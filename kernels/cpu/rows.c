@@ -186,8 +186,8 @@ INLINE vf factors_at(uint64_t kept, size_t c, float scale) {
 }
 
 /* The same for the weights of one query, from key `first` (a multiple of 64) on. */
-INLINE uint64_t kept_of_weights(const sf_weight_drop *drop, size_t query, size_t first, size_t T) {
-    return kept_of_64(drop->mask, &drop->index, (uint32_t)(query * sf_dropout_draws_per_row(T) + first / 8));
+INLINE uint64_t kept_of_weights(const sf_weight_drop *drop, size_t query, size_t first) {
+    return kept_of_64(drop->mask, &drop->index, (uint32_t)(query * drop->draws_per_row + first / 8));
 }
 
 void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask mask, const sf_index *index, size_t R,
@@ -243,6 +243,12 @@ void sf_rows_sum(float *sums /* [N] */, const float *x /* [R,N] */, size_t x_row
     }
 }
 
+float sf_dot(const float *a, const float *b, size_t N) {
+    vf sum = {0};
+    for (size_t n = 0; n < N; n += VL) sum += load(a + n) * load(b + n);
+    return sum_lanes(sum);
+}
+
 void sf_row_scale(float *row, float factor, size_t N) {
     for (size_t n = 0; n < N; n += VL) store(row + n, splat(factor) * load(row + n));
 }
@@ -265,7 +271,7 @@ sf_softmax_stats sf_softmax_row(float *row /* [padded T] */, const sf_weight_dro
     for (size_t j = whole; j < T; j++) top = row[j] > top ? row[j] : top;
     vf total = {0};
     for (size_t j = 0; j < T; j += 64) {
-        const uint64_t kept = drop->mask.threshold > 0 ? kept_of_weights(drop, query, j, T) : 0;
+        const uint64_t kept = drop->mask.threshold > 0 ? kept_of_weights(drop, query, j) : 0;
         for (size_t c = 0; c < 64 && j + c < T; c += VL) {
             const vf weight = masked(real_bits(j + c, T), exp_below_zero(load(row + j + c) - splat(top)));
             total += weight;
@@ -275,27 +281,23 @@ sf_softmax_stats sf_softmax_row(float *row /* [padded T] */, const sf_weight_dro
     return (sf_softmax_stats){top, 1.0F / sum_lanes(total)};
 }
 
-void sf_softmax_row_backward(float *row /* [padded T] */, float *slopes /* [padded T] */, sf_softmax_stats stats,
-                             float scale, const sf_weight_drop *drop, size_t query, size_t T) {
-    vf dot = {0};
-    for (size_t j = 0; j < T; j += 64) {
-        const uint64_t kept = drop->mask.threshold > 0 ? kept_of_weights(drop, query, j, T) : 0;
-        drop->bits[j / 64] = kept;
-        for (size_t c = 0; c < 64 && j + c < T; c += VL) {
+void sf_softmax_row_backward(float *row /* [padded keys] */, float *slopes /* [padded keys] */, sf_softmax_stats stats,
+                             float mean, float scale, const sf_weight_drop *drop, size_t query, size_t first_key,
+                             size_t keys) {
+    for (size_t j = 0; j < keys; j += 64) {
+        const uint64_t kept = drop->mask.threshold > 0 ? kept_of_weights(drop, query, first_key + j) : 0;
+        for (size_t c = 0; c < 64 && j + c < keys; c += VL) {
             const size_t at = j + c;
-            const vf weight = masked(real_bits(at, T), exp_below_zero(load(row + at) - splat(stats.largest))) *
+            const vf weight = masked(real_bits(at, keys), exp_below_zero(load(row + at) - splat(stats.largest))) *
                               splat(stats.inverse_total);
-            vf slope = load(slopes + at);
-            if (drop->mask.threshold > 0) slope *= factors_at(kept, c, drop->mask.scale);
-            dot += weight * slope;
-            store(row + at, weight);
-            store(slopes + at, slope);
+            vf slope = load(slopes + at), left = weight;
+            if (drop->mask.threshold > 0) {
+                const vf factors = factors_at(kept, c, drop->mask.scale);
+                slope *= factors;
+                left *= factors;
+            }
+            store(row + at, left);
+            store(slopes + at, splat(scale) * weight * (slope - splat(mean)));
         }
-    }
-    const vf mean = splat(sum_lanes(dot));
-    for (size_t j = 0; j < T; j += VL) {
-        const vf weight = load(row + j);
-        store(slopes + j, splat(scale) * weight * (load(slopes + j) - mean));
-        if (drop->mask.threshold > 0) store(row + j, weight * factors_at(drop->bits[j / 64], j % 64, drop->mask.scale));
     }
 }

@@ -17,6 +17,7 @@
 #define sf_keep_factors_of        ISA(sf_keep_factors_of)
 #define sf_add_scaled             ISA(sf_add_scaled)
 #define sf_row_scale              ISA(sf_row_scale)
+#define sf_dot                    ISA(sf_dot)
 #define sf_softmax_row            ISA(sf_softmax_row)
 #define sf_softmax_row_backward   ISA(sf_softmax_row_backward)
 
@@ -51,6 +52,7 @@ void sf_rows_sum(float *sums /* [N] */, const float *x /* [R,N] */, size_t x_row
 void sf_keep_factors_of(float *factors /* [offsets[R]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
                         const size_t *offsets /* [R+1] */, const uint32_t *listed /* [offsets[R]] */, size_t R);
 
+float sf_dot(const float *a, const float *b, size_t N);               /* N a multiple of 16 */
 void sf_row_scale(float *row, float factor, size_t N);                /* row *= factor, N a multiple of 16 */
 void sf_add_scaled(float *y, float factor, const float *x, size_t N); /* y += factor x, N a multiple of 16 */
 
@@ -61,14 +63,16 @@ typedef struct sf_softmax_stats { /* enough to compute a row's weights again */
 typedef struct sf_weight_drop { /* dropout of a head's weights */
     sf_drop_mask mask;
     sf_index index;
-    uint64_t *bits; /* [T / 64 rounded up]: of the row at hand */
+    size_t draws_per_row;
 } sf_weight_drop;
 
 /* Scores become weights in place, exp(s - largest) over the first T, yet to be divided by their total, and then what
  * dropout leaves of them; padding becomes 0. */
 sf_softmax_stats sf_softmax_row(float *row /* [padded T] */, const sf_weight_drop *drop, size_t query, size_t T);
-/* row: scores in, weights after dropout out. slopes: gradients of those weights in, scale * those of the scores out. */
-void sf_softmax_row_backward(float *row /* [padded T] */, float *slopes /* [padded T] */, sf_softmax_stats stats,
-                             float scale, const sf_weight_drop *drop, size_t query, size_t T);
+/* Of `keys` keys from first_key (a multiple of 64) on. row: scores in, weights after dropout out. slopes: gradients of
+ * those weights in, scale * those of the scores out; `mean` is theirs under the weights, over all keys. */
+void sf_softmax_row_backward(float *row /* [padded keys] */, float *slopes /* [padded keys] */, sf_softmax_stats stats,
+                             float mean, float scale, const sf_weight_drop *drop, size_t query, size_t first_key,
+                             size_t keys);
 
 #endif

@@ -152,7 +152,7 @@ static sf_status choose_seeds(const sf_axis **out, sf_grid *grid, const sf_layer
     sf_config config;
     sf_config_init(&config);
     if (seeds != NULL) SF_TRY(sf_config_set(&config, "seeds", seeds->values[0]));
-    char text[16 * 1024];
+    char text[16 * 1024] = "";
     size_t used = 0;
     for (size_t i = 0; i < (size_t)config.seeds; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, i > 0 ? ",%u" : "%u", sf_study_seed(i));

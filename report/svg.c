@@ -41,10 +41,12 @@ size_t sf_scale_ticks(double ticks[SF_MOST_TICKS], const sf_scale *scale, size_t
     if (scale->is_log) return log_ticks(ticks, scale);
     double step = round_step(scale->high - scale->low, wanted);
     if (whole && step < 1) step = 1;
+    const double slack = 1e-9 * (scale->high - scale->low), first = ceil((scale->low - slack) / step);
     size_t count = 0;
-    const double slack = 1e-9 * (scale->high - scale->low);
-    for (double i = ceil((scale->low - slack) / step); i * step <= scale->high + slack && count < SF_MOST_TICKS; i++)
-        ticks[count++] = i * step + 0.0; /* -0 is 0 */
+    while (count < SF_MOST_TICKS && (first + (double)count) * step <= scale->high + slack) {
+        ticks[count] = (first + (double)count) * step + 0.0; /* -0 is 0 */
+        count++;
+    }
     return count;
 }
 

@@ -53,7 +53,8 @@ INLINE void offer(best_keys *best, size_t K, float score, uint32_t key) {
 /* A number that at least K of the scores are not below: the K-th greatest of the lanes' maxima. Needs K <= VL. */
 INLINE float lower_bound(const float *scores, float sign, size_t T, size_t K) {
     vf maxima[2] = {splat(-INFINITY), splat(-INFINITY)};
-    for (size_t j = 0; j + 2 * VL <= T; j += 2 * VL)
+    const size_t two = 2 * (size_t)VL;
+    for (size_t j = 0; j + two <= T; j += two)
         for (size_t v = 0; v < 2; v++) maxima[v] = max_of(splat(sign) * load(scores + j + v * VL), maxima[v]);
     vf all = max_of(maxima[0], maxima[1]);
     float bound = max_lanes(all);
@@ -77,9 +78,8 @@ INLINE void offer_lanes(best_keys *best, size_t K, const float *scores, float si
  * bound, a few more than K, is looked at one by one. */
 INLINE void select_signed(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
     enum { STRIDE = 4 * VL };
-    best_keys best;
-    best.found = 0;
-    const float bound = K <= VL && T >= 2 * VL ? lower_bound(scores, sign, T, K) : -INFINITY;
+    best_keys best = {.found = 0};
+    const float bound = K <= VL && T >= (size_t)2 * VL ? lower_bound(scores, sign, T, K) : -INFINITY;
     size_t j = 0;
     for (; j + STRIDE <= T; j += STRIDE) {
         vf greatest = splat(sign) * load(scores + j);
@@ -167,8 +167,9 @@ INLINE void mix_columns(float *out, const float *rows, size_t stride, const uint
 
 INLINE void mix(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors, size_t count,
                 size_t N) {
+    const size_t four = 4 * (size_t)VL;
     size_t c = 0;
-    for (; c + 4 * VL <= N; c += 4 * VL) mix_columns(out + c, rows + c, stride, keys, factors, count, 4);
+    for (; c + four <= N; c += four) mix_columns(out + c, rows + c, stride, keys, factors, count, 4);
     for (; c < N; c += VL) mix_columns(out + c, rows + c, stride, keys, factors, count, 1);
 }
 

@@ -64,7 +64,7 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->keys_t, Cp * ((s->T + 63) / 64 * 64));
     TAKE(w->values_t, Cp * ((s->T + 63) / 64 * 64));
     TAKE(w->tile, SF_QUERY_TILE * largest(Tp, SF_KEY_TILE));
-    TAKE(w->dtile, SF_QUERY_TILE * SF_KEY_TILE);
+    TAKE(w->dtile, (size_t)SF_QUERY_TILE * SF_KEY_TILE);
     TAKE(w->kept_embedding, R * sf_kept_words(s->C));
     TAKE(w->drow, s->T);
     for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);

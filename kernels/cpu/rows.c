@@ -146,11 +146,11 @@ INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, uint32_t fi
     __m512i x[4];
     philox_lanes(x, index, _mm256_add_epi32(consecutive, _mm256_set1_epi32((int)first_draw)));
     uint64_t kept = 0;
-    for (int pair = 0; pair < 2; pair++) { /* two words a lane: 16-bit element 4 * draw + lane */
+    for (size_t pair = 0; pair < 2; pair++) { /* two words a lane: 16-bit element 4 * draw + lane */
         const __m512i words =
             _mm512_or_epi64(_mm512_and_epi64(x[2 * pair], low_halves), _mm512_slli_epi64(x[2 * pair + 1], 32));
         const uint32_t bits = _mm512_cmpge_epu16_mask(words, threshold);
-        for (int lane = 0; lane < 4; lane++) /* column 8 * lane + draw */
+        for (size_t lane = 0; lane < 4; lane++) /* column 8 * lane + draw */
             kept |= (uint64_t)_pext_u32(bits, 0x11111111U << lane) << (32 * pair + 8 * lane);
     }
     return kept;

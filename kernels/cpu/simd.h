@@ -198,12 +198,12 @@ INLINE void philox_lanes(__m512i x[4], const sf_index *index, __m256i draws) {
 #pragma GCC unroll 10
     for (int round = 0; round < 10; round++, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U) {
         enum { XOR_OF_THREE = 0x96 };
-        const _MM_PERM_ENUM high_halves = _MM_PERM_DDBB;
-        /* only the low 32 bits of a lane count: the multiplication ignores the rest */
+        /* only the low 32 bits of a lane count: the multiplication ignores the rest; DDBB moves the high halves there
+         */
         const __m512i p0 = _mm512_mul_epu32(x[0], m0), p1 = _mm512_mul_epu32(x[2], m1);
-        x[0] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p1, high_halves), x[1], _mm512_set1_epi64(key0),
+        x[0] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p1, _MM_PERM_DDBB), x[1], _mm512_set1_epi64(key0),
                                          XOR_OF_THREE);
-        x[2] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p0, high_halves), x[3], _mm512_set1_epi64(key1),
+        x[2] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p0, _MM_PERM_DDBB), x[3], _mm512_set1_epi64(key1),
                                          XOR_OF_THREE);
         x[1] = p1;
         x[3] = p0;

@@ -88,6 +88,8 @@ static const sf_setting table[] = {
      "how many seeds: the paper's ten, then others; or name them with seed"},
     {"dry-run", SF_FLAG, SF_GROUP_STUDY, AT(dry_run), "no", 0, 0, NULL, NULL,
      "tell what would be run and how long it may take"},
+    {"keep-going", SF_FLAG, SF_GROUP_STUDY, AT(keep_going), "yes", 0, 0, NULL, NULL,
+     "go on with the other runs where one fails (the default)"},
     {"fail-fast", SF_FLAG, SF_GROUP_STUDY, AT(fail_fast), "no", 0, 0, NULL, NULL, "stop at the first run that fails"},
     {"where", SF_TEXT, SF_GROUP_QUERY, AT(where), "", 0, sizeof((sf_config *)0)->where, NULL, "SQL",
      "only runs for which this SQL condition holds, e.g. \"task = 'parity' AND epochs > 10\""},

@@ -89,6 +89,8 @@ int conduct_study(sf_study *study, const cli_request *request) {
     sf_status status = sf_study_common(&config, study);
     if (status == SF_OK) status = sf_study_plan(study);
     if (status != SF_OK) return fail(status);
+    if (config.fail_fast && sf_config_given(&config, "keep-going") && config.keep_going)
+        return fail_usage("both --keep-going and --fail-fast were given; choose one");
     if (strcmp(report_path(&config), "-") == 0)
         return fail_usage("out is '-' but the table goes to standard output; name a file");
     return config.dry_run ? dry_run(study, &config) : run_and_report(study, request, &config);

@@ -76,7 +76,7 @@ static void print_overview(FILE *stream) {
           stream);
     for (size_t i = 0; i < VERBS; i++) fprintf(stream, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
     fputs("\n'semfocus VERB --help' tells a verb's settings; 'semfocus --version' the version.\n"
-          "Try: semfocus train even-pairs --attention topk:5 --stop-at 95\n",
+          "Try: semfocus compare even-pairs --attention full,topk:5 --seeds 6 --stop-at 95 --length 20 --blocks 2\n",
           stream);
 }
 

@@ -47,7 +47,7 @@ bool progress_open(progress *shown, const sf_study *study, sf_store *store, atom
                         .stop = stop,
                         .detail = detail,
                         .silent = silent,
-                        .fail_fast = config->fail_fast != 0,
+                        .fail_fast = config->fail_fast != 0 || config->keep_going == 0,
                         .terminal = !silent && can_redraw(),
                         .began = now_seconds(),
                         .drawn = now_seconds(),
@@ -82,9 +82,13 @@ static void print_heading(progress *shown) {
         printf("%zu run%s\n\n", shown->count, plural(shown->count));
         return;
     }
-    printf("%s: %zu run%s, %lld block%s of width %lld, up to %lld epochs\n\n", shown->runs[0].task, shown->count,
-           plural(shown->count), (long long)config->blocks, plural((size_t)config->blocks), (long long)config->width,
-           (long long)config->epochs);
+    if (shown->several_tasks) {
+        printf("%zu runs\n\n", shown->count);
+    } else {
+        printf("%s: %zu run%s, %lld block%s of width %lld, up to %lld epochs\n\n", shown->runs[0].task, shown->count,
+               plural(shown->count), (long long)config->blocks, plural((size_t)config->blocks),
+               (long long)config->width, (long long)config->epochs);
+    }
     printf("%-*s %6s  %10s %9s  %13s %12s\n", shown->left_width, shown->count > 1 ? "run" : "training accuracy",
            "epoch", "train loss", "train acc", "held-out loss", "held-out acc");
 }

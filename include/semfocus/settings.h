@@ -42,7 +42,7 @@ typedef struct sf_config {
     int64_t count;
     char out[SF_PATH_SIZE], store[SF_PATH_SIZE], figures[SF_PATH_SIZE], where[1024];
     int64_t format; /* sf_export_format */
-    int64_t best, seeds, dry_run, fail_fast, plot;
+    int64_t best, seeds, dry_run, keep_going, fail_fast, plot;
     uint64_t given; /* bit i: setting i of the table was set by the user */
 } sf_config;
 

@@ -1,6 +1,7 @@
 """The model in plain PyTorch, as a user would write it from its description: every mechanism is a mask on dense scores.
 
 Parameters have the published names, so that weights exported by semfocus load into it."""
+import json
 import math
 
 import torch
@@ -76,3 +77,14 @@ class Model(nn.Module):
         for block in self.encoder.transformer:
             x = block(x)
         return self.linear(x.mean(1))
+
+
+def read_safetensors(content):
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:8 + size])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = (8 + size + at for at in entry["data_offsets"])
+        tensors[name] = torch.frombuffer(bytearray(content[begin:end]), dtype=torch.float32).view(entry["shape"])
+    return tensors

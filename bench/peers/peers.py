@@ -25,17 +25,6 @@ PUBLISHED = {("nnch", "full"): (27.2, 5), ("nnch", "topk:5"): (43.7, 8), ("nnch"
 BATCH, WIDTH, DROPOUT, LEARNING_RATE, CLIP = 25, 64, 0.01, 0.1, 0.5
 
 
-def read_safetensors(content):
-    size = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:8 + size])
-    header.pop("__metadata__", None)
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = (8 + size + at for at in entry["data_offsets"])
-        tensors[name] = torch.frombuffer(bytearray(content[begin:end]), dtype=torch.float32).view(entry["shape"])
-    return tensors
-
-
 def check_same_loss(program, attention):
     """The loss PyTorch gives for weights trained by semfocus, against the one semfocus stored."""
     size = ["--length", "20", "--blocks", "2", "--train-count", "200", "--heldout-count", "20", "--seed", "7"]
@@ -159,5 +148,5 @@ if __name__ == "__main__":
     except ImportError:
         sys.exit("PyTorch is not installed: pip install torch")
     sys.path.insert(0, str(Path(__file__).parent))
-    from model import Model
+    from model import Model, read_safetensors
     main()

@@ -20,18 +20,7 @@ PROGRAM = str(Path(os.environ.get("SEMFOCUS", ROOT / "build" / "semfocus")).reso
 
 if torch:
     sys.path.insert(0, str(ROOT / "bench" / "peers"))
-    from model import Model
-
-
-def read_safetensors(content):
-    size = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:8 + size])
-    header.pop("__metadata__", None)
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = (8 + size + at for at in entry["data_offsets"])
-        tensors[name] = torch.frombuffer(bytearray(content[begin:end]), dtype=torch.float32).view(entry["shape"])
-    return tensors
+    from model import Model, read_safetensors
 
 
 @unittest.skipUnless(torch, "PyTorch is not installed")

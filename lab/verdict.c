@@ -36,6 +36,7 @@ sf_status sf_summarize(sf_summary *out, const sf_outcome *outcomes, size_t count
     out->last_heldout = median(last, count);
     out->best_heldout = median(best, count);
     out->gap = median(gap, count);
+    if (fabs(out->gap) < 0.05) out->gap = 0; /* not -0.0 where it is shown */
     out->epoch_seconds = median(seconds, count);
     sf_release(values);
     return SF_OK;

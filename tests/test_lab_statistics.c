@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -147,6 +148,29 @@ static void bootstrap_covers(void **state) {
     assert_true(isnan(sf_bootstrap_median(same, 0, 1, scratch).low));
 }
 
+static int ascending(const void *a, const void *b) {
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
+
+/* The same resamples, each sorted and its median taken from the definition; even counts have a mean in the middle. */
+static void bootstrap_is_brute_force(void **state) {
+    (void)state;
+    double values[] = {1, 2, 4, 8, 16, 32}, medians[SF_RESAMPLES];
+    enum { SIZE = COUNT(values) };
+    uint32_t scratch[SIZE];
+    for (size_t r = 0; r < SF_RESAMPLES; r++) {
+        sf_draws draws =
+            sf_draws_at((sf_index){.seed = 3, .stream = sf_stream(SF_BOOTSTRAP, 0, 0), .sample = (uint32_t)r});
+        double sample[SIZE];
+        for (size_t i = 0; i < SIZE; i++) sample[i] = values[sf_draw_below(&draws, SIZE)];
+        qsort(sample, SIZE, sizeof *sample, ascending);
+        medians[r] = 0.5 * (sample[SIZE / 2 - 1] + sample[SIZE / 2]);
+    }
+    const sf_interval got = sf_bootstrap_median(values, SIZE, 3, scratch);
+    assert_near(got.low, sf_quantile(medians, SF_RESAMPLES, 0.025), 1e-12);
+    assert_near(got.high, sf_quantile(medians, SF_RESAMPLES, 0.975), 1e-12);
+}
+
 static void quartiles_are_quantiles(void **state) {
     (void)state;
     sf_draws draws = sf_draws_at((sf_index){.seed = 7, .stream = 99});
@@ -170,6 +194,7 @@ int main(void) {
         cmocka_unit_test(wilcoxon_with_ties_is_exact),
         cmocka_unit_test(many_pairs_are_scipys),
         cmocka_unit_test(bootstrap_covers),
+        cmocka_unit_test(bootstrap_is_brute_force),
         cmocka_unit_test(quartiles_are_quantiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,23 @@ typedef struct sf_evaluation { /* sums over sequences */
 void sf_cpu_evaluate(sf_cpu_crew *crew, sf_evaluation *out, float *logits /* [B,classes] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
 
+typedef struct sf_sight {   /* what the attention of a block makes of one sequence; rows are `stride` floats apart */
+    size_t block, sequence; /* sequence: within the batch */
+    const float *input;     /* [T,Cp]: what q, k and v are made of */
+    const float *q, *k, *v; /* [T,H,Cp], rows `stride` apart */
+    size_t stride;
+    const float *context; /* [T,H,Cp] */
+} sf_sight;
+
+typedef struct sf_observer { /* called by every worker at once, for each block of each sequence */
+    void (*see)(void *context, size_t worker, const sf_sight *sight);
+    void *context;
+} sf_observer;
+
+/* Forward only, while an observer looks on. */
+void sf_cpu_observe(sf_cpu_crew *crew, const sf_observer *observer, const sf_cpu_plan *plan,
+                    const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
+
 /* scalar, avx2 or avx512: the widest the machine has, or the one SEMFOCUS_ISA names (sf_cpu_check_isa says if it can).
  */
 const char *sf_cpu_isa_name(void);

@@ -173,6 +173,10 @@ static sf_arena *rewound(sf_arena *arena) {
     return arena;
 }
 
+static size_t worker_now(const sf_cpu_crew *crew) {
+    return crew->workers > 1 ? (size_t)omp_get_thread_num() : 0;
+}
+
 void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
     const sf_cpu_kernels *kernels = sf_cpu_kernels_chosen();
@@ -184,7 +188,7 @@ void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] 
 #pragma omp parallel num_threads((int)crew->workers) if (crew->workers > 1)
     {
         sf_workspace work;
-        lay_out_workspace(&work, rewound(&crew->arenas[crew->workers > 1 ? omp_get_thread_num() : 0]), plan);
+        lay_out_workspace(&work, rewound(&crew->arenas[worker_now(crew)]), plan);
 #pragma omp for schedule(static)
         for (size_t l = 0; l < L; l++) kernels->pack(&packed[l], plan, params, l);
 
@@ -221,8 +225,8 @@ void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] 
     *loss /= (double)B;
 }
 
-void sf_cpu_evaluate(sf_cpu_crew *crew, sf_evaluation *out, float *logits /* [B,classes] */, const sf_cpu_plan *plan,
-                     const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+static void run_forward(sf_cpu_crew *crew, const sf_observer *observer, float *logits, const sf_cpu_plan *plan,
+                        const float *params, const sf_batch *batch, const sf_moment *moment) {
     const sf_cpu_kernels *kernels = sf_cpu_kernels_chosen();
     const size_t L = plan->model->shape.L, groups = (batch->B + plan->group - 1) / plan->group;
     assert(batch->B <= crew->capacity);
@@ -231,20 +235,36 @@ void sf_cpu_evaluate(sf_cpu_crew *crew, sf_evaluation *out, float *logits /* [B,
 #pragma omp parallel num_threads((int)crew->workers) if (crew->workers > 1)
     {
         sf_workspace work;
-        lay_out_workspace(&work, rewound(&crew->arenas[crew->workers > 1 ? omp_get_thread_num() : 0]), plan);
+        lay_out_workspace(&work, rewound(&crew->arenas[worker_now(crew)]), plan);
 #pragma omp for schedule(static)
         for (size_t l = 0; l < L; l++) kernels->pack(&packed[l], plan, params, l);
 
 #pragma omp for schedule(dynamic, 1)
         for (size_t g = 0; g < groups; g++) {
-            const sf_job job = {.plan = plan, .packed = packed, .params = params, .work = &work, .moment = moment};
+            const sf_job job = {.plan = plan,
+                                .packed = packed,
+                                .params = params,
+                                .work = &work,
+                                .moment = moment,
+                                .observer = observer,
+                                .worker = worker_now(crew)};
             const size_t first = g * plan->group, end = first + plan->group;
             run_stretch(&job, batch, logits, crew, (stretch){first, end < batch->B ? end : batch->B});
         }
     }
+}
+
+void sf_cpu_evaluate(sf_cpu_crew *crew, sf_evaluation *out, float *logits /* [B,classes] */, const sf_cpu_plan *plan,
+                     const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+    run_forward(crew, NULL, logits, plan, params, batch, moment);
     *out = (sf_evaluation){0};
     for (size_t n = 0; n < batch->B; n++) {
         out->loss += crew->losses[n];
         out->correct += crew->correct[n];
     }
+}
+
+void sf_cpu_observe(sf_cpu_crew *crew, const sf_observer *observer, const sf_cpu_plan *plan,
+                    const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+    run_forward(crew, observer, NULL, plan, params, batch, moment);
 }

@@ -75,6 +75,26 @@ static void attend(const site *at, void (*kernel)(const sf_head *head)) {
         }
 }
 
+static void show(const site *at) {
+    const sf_observer *observer = at->job->observer;
+    const sf_cpu_plan *plan = at->job->plan;
+    const sf_trace *t = at->trace;
+    const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, HCp = plan->rows.HCp;
+    for (size_t n = 0; n < at->job->n; n++) {
+        const float *q = t->qkv + n * T * 3 * HCp;
+        const float *input = plan->model->shape.norm == SF_PRE_NORM ? t->normed1 : t->input;
+        const sf_sight sight = {.block = at->block,
+                                .sequence = at->job->first + n,
+                                .input = input + n * T * Cp,
+                                .q = q,
+                                .k = q + HCp,
+                                .v = q + 2 * HCp,
+                                .stride = 3 * HCp,
+                                .context = t->context + n * T * HCp};
+        observer->see(observer->context, at->job->worker, &sight);
+    }
+}
+
 static void block_forward(const site *at) {
     const sf_cpu_plan *plan = at->job->plan;
     const sf_shape *s = &plan->model->shape;
@@ -94,6 +114,7 @@ static void block_forward(const site *at) {
     sf_gemm(t->qkv, 3 * HCp, (sf_left){pre ? t->normed1 : t->input, Cp, 1}, sf_plain(at->packed->qkv, 3 * HCp),
             at->packed->qkv_bias, false, R, 3 * HCp, Cp);
     attend(at, plan->dense ? sf_dense_forward : sf_kept_forward);
+    if (at->job->observer != NULL) show(at);
     sf_gemm(work->branch, Cp, (sf_left){t->context, HCp, 1}, sf_plain(at->packed->o, Cp),
             params + at->params[SF_BO].offset, false, R, Cp, HCp);
     draw(t->kept_attention, at->job, SF_DROP_ATTENTION, at->block, s->C);

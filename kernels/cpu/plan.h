@@ -79,11 +79,13 @@ typedef struct sf_job { /* one group of sequences on one worker */
     size_t n;              /* sequences, at most plan->group */
     size_t first;          /* index of the first one within the batch */
     const sf_moment *moment;
-    double *losses;        /* [n] */
-    bool *correct;         /* [n] */
-    float *logits;         /* [n,classes], may be NULL */
-    float *gradient;       /* [size], added to; NULL: forward only */
-    double gradient_scale; /* 1 / B */
+    double *losses;              /* [n] */
+    bool *correct;               /* [n] */
+    float *logits;               /* [n,classes], may be NULL */
+    float *gradient;             /* [size], added to; NULL: forward only */
+    double gradient_scale;       /* 1 / B */
+    const sf_observer *observer; /* may be NULL */
+    size_t worker;
 } sf_job;
 
 typedef struct sf_cpu_kernels { /* one instruction set */

@@ -68,7 +68,8 @@ static const sf_setting table[] = {
     {"threads", SF_INTEGER, SF_GROUP_MACHINE, AT(threads), "0", 0, 1024, NULL, "N",
      "threads; 0: one per core; results do not depend on it"},
     {"device", SF_CHOICE, SF_GROUP_MACHINE, AT(device), "cpu", 0, 0, "cpu", NULL, "where to compute"},
-    {"precision", SF_CHOICE, SF_GROUP_MACHINE, AT(precision), "f32", 0, 0, "f32", NULL, "arithmetic"},
+    {"precision", SF_CHOICE, SF_GROUP_MACHINE, AT(precision), "f32", 0, 0, "f32|bf16", NULL,
+     "arithmetic; bf16: factors of matrix products are rounded to 8 bits, faster on CPUs with AMX"},
 
     {"json", SF_FLAG, SF_GROUP_OUTPUT, AT(json), "no", 0, 0, NULL, NULL, "print JSON"},
     {"quiet", SF_FLAG, SF_GROUP_OUTPUT, AT(quiet), "no", 0, 0, NULL, NULL, "print results only"},

@@ -8,12 +8,16 @@ static const char *const mechanisms[] = {"full", "topk:5", "banded:5", "block:5"
 enum { MECHANISMS = sizeof mechanisms / sizeof *mechanisms };
 static const double seconds_each = 5;
 
+static const char *name_of(sf_precision precision) {
+    return precision == SF_BF16 ? "bf16" : "f32";
+}
+
 static json_t *as_json(const sf_benchmark *what, const sf_benchmark_result *result) {
     return json_pack("{s:s, s:s, s:s, s:I, s:s, s:i, s:f, s:f, s:f, s:f, s:f}", "shape", what->shape, "attention",
-                     what->attention, "precision", "f32", "threads", (json_int_t)result->threads, "device", "cpu",
-                     "models", 1, "ms_per_step", result->ms_per_step, "gflops", result->gflops, "peak_share",
-                     result->peak_share, "ms_per_100_evaluated", result->ms_per_evaluation, "evaluation_share",
-                     result->evaluation_share);
+                     what->attention, "precision", name_of(what->precision), "threads", (json_int_t)result->threads,
+                     "device", "cpu", "models", 1, "ms_per_step", result->ms_per_step, "gflops", result->gflops,
+                     "peak_share", result->peak_share, "ms_per_100_evaluated", result->ms_per_evaluation,
+                     "evaluation_share", result->evaluation_share);
 }
 
 static void print_heading(double peak) {
@@ -22,9 +26,9 @@ static void print_heading(double peak) {
 }
 
 static void print_result(const sf_benchmark *what, const sf_benchmark_result *result) {
-    printf("%-8s %-10s %-9s %7zu %12.2f %9.1f %9.0f%% %14.2f %13.0f%%\n", what->shape, what->attention, "f32",
-           result->threads, result->ms_per_step, result->gflops, 100 * result->peak_share, result->ms_per_evaluation,
-           100 * result->evaluation_share);
+    printf("%-8s %-10s %-9s %7zu %12.2f %9.1f %9.0f%% %14.2f %13.0f%%\n", what->shape, what->attention,
+           name_of(what->precision), result->threads, result->ms_per_step, result->gflops, 100 * result->peak_share,
+           result->ms_per_evaluation, 100 * result->evaluation_share);
     fflush(stdout);
 }
 
@@ -61,12 +65,14 @@ static int run(const cli_request *request) {
     const size_t threads = (size_t)request->config.threads;
     selection chosen;
     select_cases(&chosen, request);
-    const double peak = sf_benchmark_peak(threads);
+    const sf_precision precision = (sf_precision)request->config.precision;
+    const double peak = sf_benchmark_peak(precision, threads);
     json_t *rows = json_array();
     int code = EXIT_DONE;
     for (size_t i = 0; i < chosen.shape_count * chosen.mechanism_count && code == EXIT_DONE; i++) {
         const sf_benchmark what = {.shape = chosen.shapes[i / chosen.mechanism_count],
                                    .attention = chosen.mechanisms[i % chosen.mechanism_count],
+                                   .precision = precision,
                                    .threads = threads,
                                    .seconds = seconds_each};
         sf_benchmark_result result;
@@ -87,11 +93,12 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_bench = {
     .name = "bench",
-    .usage = "[nnch|listops] [MECHANISM...] [--threads N]",
+    .usage = "[nnch|listops] [MECHANISM...] [--precision f32|bf16] [--threads N]",
     .summary = "time training steps and evaluations at the paper's shapes",
     .details =
         "One model with the threads inside it, batch 25. GFLOP/s count the mathematics, nothing computed twice;\n"
-        "'of peak' is beside what the same threads reach on multiply-adds alone; '7000 / epoch' is the evaluation\n"
+        "'of peak' is beside what the same threads reach on multiply-adds alone (f32 on vectors, bf16 on tiles);\n"
+        "'7000 / epoch' is the evaluation\n"
         "of an epoch over its training. Takes about a minute.\n",
     .groups = COMMON_GROUPS,
     .most_words = 64,

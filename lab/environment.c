@@ -22,12 +22,12 @@ static void read_cpu_name(char *out, size_t size) {
     fclose(file);
 }
 
-char *sf_environment_text(int threads) {
+char *sf_environment_text(int threads, sf_precision precision) {
     char cpu[128];
     read_cpu_name(cpu, sizeof cpu);
-    json_t *facts =
-        json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:i}", "version", SF_VERSION, "compiler", __VERSION__, "cpu", cpu,
-                  "isa", sf_cpu_isa_name(), "threads", threads, "precision", "f32", "numerics", SF_NUMERICS_VERSION);
+    json_t *facts = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:i}", "version", SF_VERSION, "compiler", __VERSION__,
+                              "cpu", cpu, "isa", sf_cpu_isa_name(precision), "threads", threads, "precision",
+                              precision == SF_BF16 ? "bf16" : "f32", "numerics", SF_NUMERICS_VERSION);
     char *text = facts != NULL ? json_dumps(facts, JSON_COMPACT) : NULL;
     json_decref(facts);
     return text;

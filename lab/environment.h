@@ -5,6 +5,6 @@
 #include "semfocus/settings.h"
 
 /* JSON text: version, compiler, cpu, instruction set, threads, precision, numerics. NULL without memory; free() it. */
-char *sf_environment_text(int threads);
+char *sf_environment_text(int threads, sf_precision precision);
 
 #endif

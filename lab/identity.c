@@ -51,7 +51,7 @@ static sf_status add_task(uint64_t *hash, size_t *longest, sf_config *resolved, 
 
 sf_status sf_run_identify(char id[SF_RUN_ID_SIZE], char attention[SF_SPELLING_SIZE], sf_config *config,
                           const char *task) {
-    SF_TRY(sf_cpu_check_isa());
+    SF_TRY(sf_cpu_check_isa((sf_precision)config->precision));
     SF_TRY(sf_run_data_recipe(config, task));
     SF_TRY(sf_config_check(config));
     SF_TRY(sf_run_data_check(task, config));

@@ -20,6 +20,10 @@ typedef struct sf_run_state {
     sf_saved saved;
 } sf_run_state;
 
+static inline sf_precision sf_run_state_precision(const sf_run_state *state) {
+    return (sf_precision)sf_fleet_config(state->fleet, 0)->precision;
+}
+
 sf_status sf_run_state_open(sf_run_state *out, const char *task, const sf_config *config, const sf_stored_run *run);
 void sf_run_state_close(sf_run_state *state);
 

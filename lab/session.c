@@ -163,9 +163,10 @@ static sf_status begin(hall *h, job *j, sf_run_state *state) {
         SF_TRY(sf_store_begin_anew(h->store, &j->run));
         state->run.checkpoint_epoch = state->run.best_saved_epoch = 0;
     }
-    char *environment = sf_environment_text(h->threads);
+    const sf_precision precision = sf_run_state_precision(state);
+    char *environment = sf_environment_text(h->threads, precision);
     if (environment == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to begin run %s", j->plan->id);
-    const sf_status status = sf_store_begin(h->store, &j->run, sf_cpu_isa_name(), environment);
+    const sf_status status = sf_store_begin(h->store, &j->run, sf_cpu_isa_name(precision), environment);
     free(environment);
     const bool begun_before = *j->run.isa != '\0'; /* else there is nothing to find among everybody's files */
     if (status == SF_OK && begun_before)

@@ -72,11 +72,11 @@ static sf_status check_weights(sf_run_state *state, sf_store *store, bool best, 
 static sf_status check_once(sf_store *store, const sf_stored_run *run) {
     SF_TRY(check_rows(store, run));
     if (run->checkpoint_epoch == 0) return SF_OK;
-    if (strcmp(run->isa, sf_cpu_isa_name()) != 0)
-        return sf_fail(SF_UNSUPPORTED, "run %s was computed with %s; set SEMFOCUS_ISA=%s to check it", run->id,
-                       run->isa, run->isa);
     sf_run_state state;
     sf_status status = open_state(&state, store, run);
+    if (status == SF_OK && strcmp(run->isa, sf_cpu_isa_name(sf_run_state_precision(&state))) != 0)
+        status = sf_fail(SF_UNSUPPORTED, "run %s was computed with %s; set SEMFOCUS_ISA=%s to check it", run->id,
+                         run->isa, run->isa);
     if (status == SF_OK) status = check_weights(&state, store, false, run->checkpoint_epoch, run->checkpoint_hash);
     if (status == SF_OK && run->best_saved_epoch > 0)
         status = check_weights(&state, store, true, run->best_saved_epoch, run->best_hash);
@@ -95,7 +95,6 @@ static bool moved_on(sf_stored_run *run, sf_store *store) {
 enum { TRIES = 20 }; /* at a run that another process goes on with */
 
 sf_status sf_store_check(sf_store *store, const sf_stored_run *run) {
-    SF_TRY(sf_cpu_check_isa());
     SF_TRY(sf_store_check_numerics(store));
     sf_stored_run now = *run;
     char message[SF_RUN_MESSAGE_SIZE];

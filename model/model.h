@@ -58,6 +58,7 @@ enum { /* order of a block's parameters in the table */
        SF_W2,
        SF_B2,
        SF_PARAMS_PER_BLOCK,
+       SF_BLOCK_WEIGHTS = SF_PARAMS_PER_BLOCK / 2 /* each with its bias behind it */
 };
 
 typedef struct sf_model {

@@ -38,7 +38,7 @@ static void run_cpu(outcome *out, const sample *s, size_t workers) {
     sf_cpu_crew *crew;
     float *params, *gradient, *logits;
     outcome_open(out, s);
-    assert_int_equal(sf_cpu_plan_create(&plan, &s->model), SF_OK);
+    assert_int_equal(sf_cpu_plan_create(&plan, &s->model, SF_F32), SF_OK);
     assert_int_equal(sf_cpu_crew_create(&crew, &plan, 1, workers, s->B), SF_OK);
     assert_int_equal(SF_NEW(&params, s->model.size), SF_OK);
     assert_int_equal(SF_NEW(&gradient, s->model.size), SF_OK);
@@ -234,11 +234,11 @@ static void a_new_weighting_needs_no_kernel(void **state) {
 }
 
 int main(void) {
-    if (sf_cpu_check_isa() != SF_OK) {
+    if (sf_cpu_check_isa(SF_F32) != SF_OK) {
         printf("skipped: %s\n", sf_message());
         return 77;
     }
-    printf("instruction set %s\n", sf_cpu_isa_name());
+    printf("instruction set %s\n", sf_cpu_isa_name(SF_F32));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(odd_shapes_match_the_reference),
         cmocka_unit_test(activations_norms_and_dropout_match),

@@ -31,7 +31,7 @@ static void every_golden_file_passes(void **state) {
 }
 
 int main(void) {
-    if (sf_cpu_check_isa() != SF_OK) {
+    if (sf_cpu_check_isa(SF_F32) != SF_OK) {
         printf("skipped: %s\n", sf_message());
         return 77;
     }

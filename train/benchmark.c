@@ -70,6 +70,7 @@ static sf_status find_shape(const named_shape **out, const char *name) {
 static sf_status open_rig(rig *r, const sf_benchmark *what, size_t threads) {
     const named_shape *named = NULL;
     sf_shape shape = {.C = 64, .F = 64, .H = 1, .inverse_temperature = 1, .dropout = 0.01};
+    SF_TRY(sf_cpu_check_isa(what->precision));
     SF_TRY(find_shape(&named, what->shape));
     SF_TRY(sf_attention_parse(&shape.attention, what->attention));
     shape.attention = sf_attention_resolve(shape.attention, named->T);
@@ -79,7 +80,7 @@ static sf_status open_rig(rig *r, const sf_benchmark *what, size_t threads) {
     shape.classes = named->classes;
     sf_config_init(&r->config);
     SF_TRY(sf_model_create(&r->model, &shape));
-    SF_TRY(sf_cpu_plan_create(&r->plan, &r->model));
+    SF_TRY(sf_cpu_plan_create(&r->plan, &r->model, what->precision));
     SF_TRY(sf_cpu_crew_create(&r->crew, &r->plan, 1, threads, EVALUATED));
     SF_TRY(SF_NEW(&r->params, r->model.size));
     SF_TRY(SF_NEW(&r->gradient, r->model.size));
@@ -153,7 +154,7 @@ sf_status sf_benchmark_run(sf_benchmark_result *out, const sf_benchmark *what, d
     return status;
 }
 
-double sf_benchmark_peak(size_t threads) {
+double sf_benchmark_peak(sf_precision precision, size_t threads) {
     enum { ROUNDS = 1 << 18, BURSTS = 20 };
     double best = 0;
     const int crew = sf_threads_for(threads);
@@ -161,7 +162,7 @@ double sf_benchmark_peak(size_t threads) {
         double work = 0;
         const double start = sf_clock_seconds();
 #pragma omp parallel for num_threads(crew) reduction(+ : work)
-        for (int i = 0; i < crew; i++) work += sf_cpu_peak_work(ROUNDS);
+        for (int i = 0; i < crew; i++) work += sf_cpu_peak_work(precision, ROUNDS);
         const double rate = 1e-9 * work / (sf_clock_seconds() - start);
         if (rate > best) best = rate;
     }

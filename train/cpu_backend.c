@@ -63,7 +63,7 @@ static void cpu_close(void *opaque) {
 }
 
 static sf_status open_weights(weights *w, const sf_member *member) {
-    SF_TRY(sf_cpu_plan_create(&w->plan, &member->model));
+    SF_TRY(sf_cpu_plan_create(&w->plan, &member->model, (sf_precision)member->config.precision));
     SF_TRY(SF_NEW(&w->params, member->model.size));
     for (size_t i = 0; i < sf_optimizer_moments(&member->config); i++)
         SF_TRY(SF_NEW(&w->moments[i], member->model.size));
@@ -97,7 +97,7 @@ static sf_status open_desk(desk *out, const cpu_state *state, size_t workers) {
 
 static sf_status cpu_open(void **out, sf_member *members /* [S] */, size_t S, size_t threads) {
     *out = NULL;
-    SF_TRY(sf_cpu_check_isa());
+    for (size_t s = 0; s < S; s++) SF_TRY(sf_cpu_check_isa((sf_precision)members[s].config.precision));
     cpu_state *state;
     SF_TRY(SF_NEW(&state, 1));
     state->members = members;

@@ -290,7 +290,7 @@ static sf_status check_f32(sf_parity_path *path, const golden *g, double *gradie
     sf_cpu_plan *plan = NULL;
     sf_cpu_crew *crew = NULL;
     float *params = NULL, *narrow_gradient = NULL, *narrow_logits = NULL;
-    sf_status status = sf_cpu_plan_create(&plan, &g->model);
+    sf_status status = sf_cpu_plan_create(&plan, &g->model, SF_F32);
     if (status == SF_OK) status = sf_cpu_crew_create(&crew, &plan, 1, 1, g->B);
     if (status == SF_OK) status = SF_NEW(&params, g->model.size);
     if (status == SF_OK) status = SF_NEW(&narrow_gradient, g->model.size);
@@ -321,7 +321,7 @@ sf_status sf_parity_check(sf_parity *out, const char *path) {
     *out = (sf_parity){.reference.limit = SF_PARITY_REFERENCE_LIMIT, .f32.limit = SF_PARITY_F32_LIMIT};
     golden g = {0};
     double *gradient = NULL, *logits = NULL;
-    sf_status status = sf_cpu_check_isa();
+    sf_status status = sf_cpu_check_isa(SF_F32);
     if (status == SF_OK) status = golden_open(&g, path);
     if (status == SF_OK) status = SF_NEW(&gradient, g.model.size);
     if (status == SF_OK) status = SF_NEW(&logits, g.B * g.model.shape.classes);

@@ -5,13 +5,14 @@
 
 #include <stddef.h>
 
-#include "semfocus/status.h"
+#include "semfocus/settings.h"
 
 typedef struct sf_benchmark {
     const char *shape;     /* nnch: T 40, 5 blocks; listops: T 600, 10 blocks; both width 64, batch 25 */
     const char *attention; /* as spelled for --attention */
-    size_t threads;        /* 0: one per core */
-    double seconds;        /* to spend, about */
+    sf_precision precision;
+    size_t threads; /* 0: one per core */
+    double seconds; /* to spend, about */
 } sf_benchmark;
 
 typedef struct sf_benchmark_result {
@@ -26,8 +27,9 @@ typedef struct sf_benchmark_result {
 /* The shapes by index, NULL past the end. */
 const char *sf_benchmark_shape(size_t i);
 
-/* Multiply-adds per second of this many threads (0: one per core) at once, times two, in 10^9. */
-double sf_benchmark_peak(size_t threads);
+/* Multiply-adds per second of this many threads (0: one per core) at once, times two, in 10^9: f32 on vectors, or bf16
+ * on the tiles of AMX where there are some. */
+double sf_benchmark_peak(sf_precision precision, size_t threads);
 
 sf_status sf_benchmark_run(sf_benchmark_result *out, const sf_benchmark *what, double peak_gflops);
 

@@ -21,7 +21,7 @@ typedef enum sf_optimizer { SF_SGD, SF_ADAM, SF_ADAMW } sf_optimizer;
 typedef enum sf_schedule { SF_DECAY, SF_CONSTANT, SF_COSINE } sf_schedule;
 typedef enum sf_pad { SF_PAD_NONE, SF_PAD_MASK } sf_pad;
 typedef enum sf_device { SF_CPU } sf_device;
-typedef enum sf_precision { SF_F32 } sf_precision;
+typedef enum sf_precision { SF_F32, SF_BF16 } sf_precision;
 typedef enum sf_export_format { SF_SAFETENSORS, SF_CSV } sf_export_format;
 
 typedef struct sf_config {

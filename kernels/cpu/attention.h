@@ -8,6 +8,7 @@
 
 #define sf_dense_forward  ISA(sf_dense_forward)
 #define sf_dense_backward ISA(sf_dense_backward)
+#define sf_scaled_keys    ISA(sf_scaled_keys)
 #define sf_kept_forward   ISA(sf_kept_forward)
 #define sf_kept_backward  ISA(sf_kept_backward)
 
@@ -25,6 +26,9 @@ typedef struct sf_head {
     sf_weight_drop drop;
     sf_index key_index;
 } sf_head;
+
+/* score_scale * k, transposed: scores are the product of queries and it. */
+sf_right sf_scaled_keys(const sf_head *head);
 
 /* context = weights(q, k) v;  backward fills dq, dk, dv from dcontext. */
 void sf_dense_forward(const sf_head *head);

@@ -126,7 +126,7 @@ static void select_by_score(const sf_head *head) {
     const bool fast = K <= SF_FAST_TOPK_MOST &&
                       (attention->selector == &sf_selector_topk || attention->selector == &sf_selector_bottomk);
     const bool greatest = attention->selector == &sf_selector_topk;
-    const sf_right keys_t = sf_transpose_to_panels(work->keys_t, plan->score_scale, head->k, head->stride, T, Cp);
+    const sf_right keys_t = sf_scaled_keys(head);
     for (size_t first = 0; first < T; first += SF_QUERY_TILE) {
         const size_t rows = T - first < SF_QUERY_TILE ? T - first : SF_QUERY_TILE;
         sf_gemm(work->tile, Tp, (sf_left){head->q + first * head->stride, head->stride, 1}, keys_t, NULL, false, rows,

@@ -14,7 +14,7 @@
 typedef struct sf_cpu_plan sf_cpu_plan;
 typedef struct sf_cpu_crew sf_cpu_crew;
 
-sf_status sf_cpu_plan_create(sf_cpu_plan **out, const sf_model *model);
+sf_status sf_cpu_plan_create(sf_cpu_plan **out, const sf_model *model, sf_precision precision);
 void sf_cpu_plan_destroy(sf_cpu_plan *plan);
 
 /* Memory for `workers` threads, enough for each of the plans and batches of up to B sequences. */
@@ -51,12 +51,12 @@ typedef struct sf_observer { /* called by every worker at once, for each block o
 void sf_cpu_observe(sf_cpu_crew *crew, const sf_observer *observer, const sf_cpu_plan *plan,
                     const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
 
-/* scalar, avx2 or avx512: the widest the machine has, or the one SEMFOCUS_ISA names (sf_cpu_check_isa says if it can).
- */
-const char *sf_cpu_isa_name(void);
-sf_status sf_cpu_check_isa(void);
+/* scalar, avx2, avx512 or amx: the fastest the machine has, or the one SEMFOCUS_ISA names. Precision bf16 is always
+ * amx. sf_cpu_check_isa says whether the machine can: without tiles in hardware AVX-512 computes the bits of amx. */
+const char *sf_cpu_isa_name(sf_precision precision);
+sf_status sf_cpu_check_isa(sf_precision precision);
 
 /* Multiply-adds of one core that wait for nothing, as many rounds as asked; gives their FLOP. */
-double sf_cpu_peak_work(size_t rounds);
+double sf_cpu_peak_work(sf_precision precision, size_t rounds);
 
 #endif

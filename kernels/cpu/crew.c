@@ -49,6 +49,7 @@ static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan)
 static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan) {
     const sf_shape *s = &plan->model->shape;
     const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp, Tp = plan->rows.Tp;
+    const size_t stretch = R < SF_GROUP_ROWS ? R : SF_GROUP_ROWS;
     TAKE(w->traces, s->L);
     for (size_t l = 0; l < s->L; l++) {
         sf_trace measured;
@@ -56,15 +57,21 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     }
     TAKE(w->x, R * Cp);
     TAKE(w->dx, R * Cp);
-    TAKE(w->branch, R * Cp);
-    TAKE(w->dbranch, R * Cp);
-    TAKE(w->dhidden, R * Fp);
+    TAKE(w->branch, stretch * Cp);
+    TAKE(w->dbranch, stretch * Cp);
+    TAKE(w->dhidden, stretch * Fp);
     TAKE(w->dqkv, R * 3 * plan->rows.HCp);
     TAKE(w->dcontext, R * plan->rows.HCp);
     TAKE(w->keys_t, Cp * ((s->T + 63) / 64 * 64));
     TAKE(w->values_t, Cp * ((s->T + 63) / 64 * 64));
-    TAKE(w->tile, SF_QUERY_TILE * largest(Tp, SF_KEY_TILE));
-    TAKE(w->dtile, (size_t)SF_QUERY_TILE * SF_KEY_TILE);
+    TAKE(w->tile, SF_QUERY_TILE_MOST * largest(Tp, SF_KEY_TILE));
+    TAKE(w->dtile, (size_t)SF_QUERY_TILE_MOST * SF_KEY_TILE);
+    size_t (*const prepared_size)(size_t K, size_t N) = plan->kernels->prepared_size;
+    for (size_t i = 0; i < 2; i++) {
+        TAKE(w->across[i], prepared_size(Cp, Tp));
+        TAKE(w->upright[i], prepared_size(s->T, Cp));
+        TAKE(w->queries[i], prepared_size(SF_QUERY_TILE_MOST, Cp));
+    }
     TAKE(w->kept_embedding, R * sf_kept_words(s->C));
     TAKE(w->drow, s->T);
     for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);
@@ -74,6 +81,23 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->logits, s->classes);
 }
 
+static void take_forward(sf_packed_weight *w, sf_arena *arena, const sf_cpu_plan *plan, size_t K, size_t N) {
+    TAKE(w->transposed, K * N);
+    TAKE(w->room, plan->kernels->prepared_size(K, N));
+}
+
+static void take_backward(sf_packed_block *b, sf_arena *arena, const sf_cpu_plan *plan) {
+    const size_t H = plan->model->shape.H;
+    TAKE(b->back, SF_BLOCK_WEIGHTS * H);
+    for (size_t i = 0; i < SF_BLOCK_WEIGHTS; i++) {
+        const sf_param *weight = &sf_model_block(plan->model, 0)[2 * i];
+        for (size_t g = 0; g < weight[1].groups; g++) {
+            sf_packed_weight measured = {0}, *w = b->back != NULL ? &b->back[i * H + g] : &measured;
+            TAKE(w->room, plan->kernels->prepared_size(weight->rows / weight[1].groups, weight->stride));
+        }
+    }
+}
+
 /* Returns the blocks' packed weights. */
 static sf_packed_block *lay_out_packed(sf_arena *arena, const sf_cpu_plan *plan) {
     const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
@@ -81,11 +105,12 @@ static sf_packed_block *lay_out_packed(sf_arena *arena, const sf_cpu_plan *plan)
     TAKE(blocks, plan->model->shape.L);
     for (size_t l = 0; l < plan->model->shape.L; l++) {
         sf_packed_block measured = {0}, *b = blocks != NULL ? &blocks[l] : &measured;
-        TAKE(b->qkv, Cp * 3 * HCp);
+        take_forward(&b->qkv, arena, plan, Cp, 3 * HCp);
+        take_forward(&b->o, arena, plan, HCp, Cp);
+        take_forward(&b->w1, arena, plan, Cp, Fp);
+        take_forward(&b->w2, arena, plan, Fp, Cp);
         TAKE(b->qkv_bias, 3 * HCp);
-        TAKE(b->o, HCp * Cp);
-        TAKE(b->w1, Cp * Fp);
-        TAKE(b->w2, Fp * Cp);
+        take_backward(b, arena, plan);
     }
     return blocks;
 }
@@ -164,7 +189,7 @@ static void run_stretch(const sf_job *prototype, const sf_batch *batch, float *l
         job.losses = crew->losses + first;
         job.correct = crew->correct + first;
         job.logits = logits != NULL ? logits + first * s->classes : NULL;
-        sf_cpu_kernels_chosen()->run(&job);
+        job.plan->kernels->run(&job);
     }
 }
 
@@ -179,7 +204,7 @@ static size_t worker_now(const sf_cpu_crew *crew) {
 
 void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
-    const sf_cpu_kernels *kernels = sf_cpu_kernels_chosen();
+    const sf_cpu_kernels *kernels = plan->kernels;
     const size_t B = batch->B, L = plan->model->shape.L, size = plan->model->size;
     const size_t chunks = B < SF_CHUNKS ? B : SF_CHUNKS;
     assert(B <= crew->capacity && size % SF_PADDING == 0);
@@ -227,7 +252,7 @@ void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] 
 
 static void run_forward(sf_cpu_crew *crew, const sf_observer *observer, float *logits, const sf_cpu_plan *plan,
                         const float *params, const sf_batch *batch, const sf_moment *moment) {
-    const sf_cpu_kernels *kernels = sf_cpu_kernels_chosen();
+    const sf_cpu_kernels *kernels = plan->kernels;
     const size_t L = plan->model->shape.L, groups = (batch->B + plan->group - 1) / plan->group;
     assert(batch->B <= crew->capacity);
     sf_packed_block *packed = lay_out_packed(rewound(&crew->shared), plan);

@@ -1,4 +1,4 @@
-/* Matrix products on padded rows. */
+/* Matrix products on padded rows. gemm.c computes them with vectors, gemm_tiles.c with the tiles of AMX. */
 #ifndef SF_KERNELS_CPU_GEMM_H
 #define SF_KERNELS_CPU_GEMM_H
 
@@ -6,32 +6,46 @@
 #include <stddef.h>
 
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/plan.h"
 
 #define sf_gemm                ISA(sf_gemm)
+#define sf_gemm_begin          ISA(sf_gemm_begin)
+#define sf_gemm_end            ISA(sf_gemm_end)
+#define sf_prepared_size       ISA(sf_prepared_size)
+#define sf_prepare             ISA(sf_prepare)
+#define sf_right_from          ISA(sf_right_from)
 #define sf_transpose           ISA(sf_transpose)
 #define sf_transpose_to_panels ISA(sf_transpose_to_panels)
 
-typedef struct sf_left { /* A, read as A[m * row + k * column]: any strides, so also a transpose */
+#if defined(SF_TILES)
+enum { SF_QUERY_TILE = SF_QUERY_TILE_MOST }; /* three steps of depth of a tile */
+#else
+enum { SF_QUERY_TILE = 48 };
+#endif
+
+typedef struct sf_left { /* A, read as A[m * row + k * column]: one of the strides is 1 */
     const float *at;
     size_t row, column;
 } sf_left;
 
-enum { SF_PANEL = 64 };
-
-typedef struct sf_right { /* B: element (k, n) at[n / 64 * panel + k * row + n % 64] */
-    const float *at;
-    size_t row;
-    size_t panel; /* SF_PANEL for plain rows of N contiguous floats */
-} sf_right;
-
 static inline sf_right sf_plain(const float *at, size_t row) {
-    return (sf_right){at, row, SF_PANEL};
+    return (sf_right){.at = at, .row = row, .panel = SF_PANEL};
 }
 
+/* Between the two a thread may multiply. */
+void sf_gemm_begin(void);
+void sf_gemm_end(void);
+
 /* C[M,N] = A[M,K] B[K,N], plus what C held (add), plus a bias row (not NULL, only without add). N is a multiple of 16.
- */
+ * Of a transposed A, whole vectors of 16 columns are read. */
 void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const float *bias /* [N] */, bool add, size_t M,
              size_t N, size_t K);
+
+/* B in the form the products like best, worth it for a B that several of them share: in `room`, or B itself. */
+size_t sf_prepared_size(size_t K, size_t N); /* floats of room */
+sf_right sf_prepare(float *room, sf_right B, size_t K, size_t N);
+/* The part of B from row k (a multiple of 32 if prepared) and column n (a multiple of 64) on. */
+sf_right sf_right_from(sf_right B, size_t k, size_t n);
 
 /* B = factor * transpose of in [T,columns], as panels of 64: element (c, t) at out[t / 64 * columns * 64 + c * 64 + t %
  * 64]; 0 for t >= T. Returns how to read it. */

@@ -5,23 +5,64 @@
 
 #include "kernels/cpu/attention.h"
 
-typedef struct site { /* a block of a job */
+typedef struct site { /* a block of a job, or a stretch of its rows */
     const sf_job *job;
     size_t block;
     const sf_param *params; /* the block's entries of the table */
-    const sf_trace *trace;
     const sf_packed_block *packed;
-    size_t R; /* rows: n * T */
+    size_t first, R; /* rows: all n * T of them, or R from `first` on */
+    sf_trace trace;  /* from row `first` on, as the next four */
+    float *x, *dx;
+    float *dqkv, *dcontext;
 } site;
 
 static site site_of(const sf_job *job, size_t block) {
+    const sf_workspace *work = job->work;
     /* Forward only, nothing is kept for later: every block uses the first trace. */
     return (site){.job = job,
                   .block = block,
                   .params = sf_model_block(job->plan->model, block),
-                  .trace = &job->work->traces[job->gradient != NULL ? block : 0],
                   .packed = &job->packed[block],
-                  .R = job->n * job->plan->model->shape.T};
+                  .R = job->n * job->plan->model->shape.T,
+                  .trace = work->traces[job->gradient != NULL ? block : 0],
+                  .x = work->x,
+                  .dx = work->dx,
+                  .dqkv = work->dqkv,
+                  .dcontext = work->dcontext};
+}
+
+static site stretch_of(const site *all, size_t first) {
+    const sf_cpu_plan *plan = all->job->plan;
+    const sf_shape *s = &plan->model->shape;
+    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
+    site at = *all;
+    at.first = first;
+    at.R = all->R - first < SF_GROUP_ROWS ? all->R - first : SF_GROUP_ROWS;
+    if (at.trace.input != NULL) at.trace.input += first * Cp;
+    at.trace.normed1 += first * Cp;
+    at.trace.rstd1 += first;
+    at.trace.qkv += first * 3 * HCp;
+    at.trace.context += first * HCp;
+    at.trace.normed2 += first * Cp;
+    at.trace.rstd2 += first;
+    at.trace.hidden += first * Fp;
+    at.trace.active += first * Fp;
+    at.trace.kept_attention += first * sf_kept_words(s->C);
+    at.trace.kept_hidden += first * sf_kept_words(s->F);
+    at.trace.kept_mlp += first * sf_kept_words(s->C);
+    at.x += first * Cp;
+    at.dx += first * Cp;
+    at.dqkv += first * 3 * HCp;
+    at.dcontext += first * HCp;
+    return at;
+}
+
+/* A few rows after the other, so that what one layer leaves of them is in the cache when the next one comes. */
+static void by_stretches(const site *all, void (*layers)(const site *at)) {
+    for (size_t first = 0; first < all->R; first += SF_GROUP_ROWS) {
+        const site at = stretch_of(all, first);
+        layers(&at);
+    }
 }
 
 static sf_drop_mask mask_of(const sf_job *job) {
@@ -30,36 +71,45 @@ static sf_drop_mask mask_of(const sf_job *job) {
     return (sf_drop_mask){dropout.threshold, (float)dropout.scale};
 }
 
-/* Draws what dropout keeps of n matrices [T,columns]: it has an address per sequence. */
-static void draw(uint64_t *kept, const sf_job *job, sf_purpose purpose, size_t block, size_t columns) {
-    const sf_drop_mask mask = mask_of(job);
-    const size_t T = job->plan->model->shape.T;
-    for (size_t n = 0; n < job->n && mask.threshold > 0; n++) {
-        const sf_index index = sf_moment_index(job->moment, purpose, block, 0, job->first + n);
-        sf_rows_draw(kept + n * T * sf_kept_words(columns), mask, &index, T, columns);
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Draws what dropout keeps of a matrix of so many columns: it has an address per sequence. */
+static void draw(uint64_t *kept, const site *at, sf_purpose purpose, size_t columns) {
+    const sf_drop_mask mask = mask_of(at->job);
+    const size_t T = at->job->plan->model->shape.T, end = at->first + at->R;
+    for (size_t n = at->first / T; n * T < end && mask.threshold > 0; n++) {
+        const size_t from = larger(n * T, at->first), to = smaller((n + 1) * T, end);
+        const sf_index index = sf_moment_index(at->job->moment, purpose, at->block, 0, at->job->first + n);
+        sf_rows_draw(kept + (from - at->first) * sf_kept_words(columns), mask, &index, from - n * T, to - from,
+                     columns);
     }
 }
 
 static sf_head head_of(const site *at, size_t sequence, size_t h) {
     const sf_job *job = at->job;
     const sf_cpu_plan *plan = job->plan;
-    const sf_workspace *work = job->work;
     const size_t T = plan->model->shape.T, H = plan->model->shape.H, HCp = plan->rows.HCp;
     const size_t qkv = sequence * T * 3 * HCp + h * plan->rows.Cp, context = sequence * T * HCp + h * plan->rows.Cp;
     return (sf_head){
         .job = job,
-        .trace = at->trace,
+        .trace = &at->trace,
         .stride = 3 * HCp,
         .context_stride = HCp,
         .slot = sequence * H + h,
-        .q = at->trace->qkv + qkv,
-        .k = at->trace->qkv + qkv + HCp,
-        .v = at->trace->qkv + qkv + 2 * HCp,
-        .context = at->trace->context + context,
-        .dq = work->dqkv + qkv,
-        .dk = work->dqkv + qkv + HCp,
-        .dv = work->dqkv + qkv + 2 * HCp,
-        .dcontext = work->dcontext + context,
+        .q = at->trace.qkv + qkv,
+        .k = at->trace.qkv + qkv + HCp,
+        .v = at->trace.qkv + qkv + 2 * HCp,
+        .context = at->trace.context + context,
+        .dq = at->dqkv + qkv,
+        .dk = at->dqkv + qkv + HCp,
+        .dv = at->dqkv + qkv + 2 * HCp,
+        .dcontext = at->dcontext + context,
         .drop = {mask_of(job), sf_moment_index(job->moment, SF_DROP_WEIGHTS, at->block, h, job->first + sequence),
                  sf_dropout_draws_per_row(T)},
         .key_index =
@@ -78,7 +128,7 @@ static void attend(const site *at, void (*kernel)(const sf_head *head)) {
 static void show(const site *at) {
     const sf_observer *observer = at->job->observer;
     const sf_cpu_plan *plan = at->job->plan;
-    const sf_trace *t = at->trace;
+    const sf_trace *t = &at->trace;
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, HCp = plan->rows.HCp;
     for (size_t n = 0; n < at->job->n; n++) {
         const float *q = t->qkv + n * T * 3 * HCp;
@@ -95,49 +145,61 @@ static void show(const site *at) {
     }
 }
 
-static void block_forward(const site *at) {
+static void project(const site *at) {
+    const sf_cpu_plan *plan = at->job->plan;
+    const sf_trace *t = &at->trace;
+    const size_t Cp = plan->rows.Cp, HCp = plan->rows.HCp, R = at->R;
+    const bool pre = plan->model->shape.norm == SF_PRE_NORM;
+    if (pre)
+        sf_rows_norm(t->normed1, t->rstd1, at->x, (float)sf_norm_epsilon(at->block, 1), R, plan->model->shape.C);
+    else
+        memcpy(t->input, at->x, R * Cp * sizeof *at->x);
+    sf_gemm(t->qkv, 3 * HCp, (sf_left){pre ? t->normed1 : t->input, Cp, 1}, at->packed->qkv.at, at->packed->qkv_bias,
+            false, R, 3 * HCp, Cp);
+}
+
+static void join_and_transform(const site *at) {
     const sf_cpu_plan *plan = at->job->plan;
     const sf_shape *s = &plan->model->shape;
-    const sf_workspace *work = at->job->work;
-    const sf_trace *t = at->trace;
+    const sf_trace *t = &at->trace;
     const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp, R = at->R;
     const float *params = at->job->params;
+    float *branch = at->job->work->branch;
     const sf_drop_mask mask = mask_of(at->job);
     const bool pre = s->norm == SF_PRE_NORM;
     const float attention_epsilon = (float)sf_norm_epsilon(at->block, 1);
     const float mlp_epsilon = (float)sf_norm_epsilon(at->block, 0);
 
-    if (pre)
-        sf_rows_norm(t->normed1, t->rstd1, work->x, attention_epsilon, R, s->C);
-    else
-        memcpy(t->input, work->x, R * Cp * sizeof *work->x);
-    sf_gemm(t->qkv, 3 * HCp, (sf_left){pre ? t->normed1 : t->input, Cp, 1}, sf_plain(at->packed->qkv, 3 * HCp),
-            at->packed->qkv_bias, false, R, 3 * HCp, Cp);
-    attend(at, plan->dense ? sf_dense_forward : sf_kept_forward);
-    if (at->job->observer != NULL) show(at);
-    sf_gemm(work->branch, Cp, (sf_left){t->context, HCp, 1}, sf_plain(at->packed->o, Cp),
-            params + at->params[SF_BO].offset, false, R, Cp, HCp);
-    draw(t->kept_attention, at->job, SF_DROP_ATTENTION, at->block, s->C);
-    sf_rows_drop(work->x, true, work->branch, mask, t->kept_attention, R, s->C);
+    sf_gemm(branch, Cp, (sf_left){t->context, HCp, 1}, at->packed->o.at, params + at->params[SF_BO].offset, false, R,
+            Cp, HCp);
+    draw(t->kept_attention, at, SF_DROP_ATTENTION, s->C);
+    sf_rows_drop(at->x, true, branch, mask, t->kept_attention, R, s->C);
     if (!pre) {
-        sf_rows_norm(t->normed1, t->rstd1, work->x, attention_epsilon, R, s->C);
-        memcpy(work->x, t->normed1, R * Cp * sizeof *work->x);
+        sf_rows_norm(t->normed1, t->rstd1, at->x, attention_epsilon, R, s->C);
+        memcpy(at->x, t->normed1, R * Cp * sizeof *at->x);
     }
 
-    if (pre) sf_rows_norm(t->normed2, t->rstd2, work->x, mlp_epsilon, R, s->C);
-    sf_gemm(t->hidden, Fp, (sf_left){pre ? t->normed2 : t->normed1, Cp, 1}, sf_plain(at->packed->w1, Fp),
+    if (pre) sf_rows_norm(t->normed2, t->rstd2, at->x, mlp_epsilon, R, s->C);
+    sf_gemm(t->hidden, Fp, (sf_left){pre ? t->normed2 : t->normed1, Cp, 1}, at->packed->w1.at,
             params + at->params[SF_B1].offset, false, R, Fp, Cp);
-    draw(t->kept_hidden, at->job, SF_DROP_HIDDEN, at->block, s->F);
+    draw(t->kept_hidden, at, SF_DROP_HIDDEN, s->F);
     if (mask.threshold > 0) sf_rows_drop(t->hidden, false, t->hidden, mask, t->kept_hidden, R, s->F);
     sf_rows_activate(t->active, t->hidden, s->activation, R * Fp);
-    sf_gemm(work->branch, Cp, (sf_left){t->active, Fp, 1}, sf_plain(at->packed->w2, Cp),
-            params + at->params[SF_B2].offset, false, R, Cp, Fp);
-    draw(t->kept_mlp, at->job, SF_DROP_MLP, at->block, s->C);
-    sf_rows_drop(work->x, true, work->branch, mask, t->kept_mlp, R, s->C);
+    sf_gemm(branch, Cp, (sf_left){t->active, Fp, 1}, at->packed->w2.at, params + at->params[SF_B2].offset, false, R, Cp,
+            Fp);
+    draw(t->kept_mlp, at, SF_DROP_MLP, s->C);
+    sf_rows_drop(at->x, true, branch, mask, t->kept_mlp, R, s->C);
     if (!pre) {
-        sf_rows_norm(t->normed2, t->rstd2, work->x, mlp_epsilon, R, s->C);
-        memcpy(work->x, t->normed2, R * Cp * sizeof *work->x);
+        sf_rows_norm(t->normed2, t->rstd2, at->x, mlp_epsilon, R, s->C);
+        memcpy(at->x, t->normed2, R * Cp * sizeof *at->x);
     }
+}
+
+static void block_forward(const site *at) {
+    by_stretches(at, project);
+    attend(at, at->job->plan->dense ? sf_dense_forward : sf_kept_forward);
+    if (at->job->observer != NULL) show(at);
+    by_stretches(at, join_and_transform);
 }
 
 /* Gradient of a linear layer whose outputs come in `groups` padded groups (the heads) of C rows each:
@@ -145,29 +207,29 @@ static void block_forward(const site *at) {
 static void linear_backward(float *dx, bool add, const site *at, int weight, const float *dy, size_t dy_row,
                             const float *x) {
     const sf_param *w = &at->params[weight], *b = &at->params[weight + 1];
+    const sf_packed_weight *back = at->packed->back + (size_t)weight / 2 * at->job->plan->model->shape.H;
     const size_t groups = b->groups, width = w->rows / groups;
     for (size_t g = 0; g < groups; g++) {
         const float *dy_group = dy + g * sf_padded(width);
         const size_t first = w->offset + g * width * w->stride;
         sf_gemm(at->job->gradient + first, w->stride, (sf_left){dy_group, 1, dy_row}, sf_plain(x, w->stride), NULL,
                 true, width, w->stride, at->R);
-        sf_gemm(dx, w->stride, (sf_left){dy_group, dy_row, 1}, sf_plain(at->job->params + first, w->stride), NULL,
-                add || g > 0, at->R, w->stride, width);
+        sf_gemm(dx, w->stride, (sf_left){dy_group, dy_row, 1}, back[g].at, NULL, add || g > 0, at->R, w->stride, width);
     }
 }
 
-static void block_backward(const site *at) {
+static void join_and_transform_backward(const site *at) {
     const sf_cpu_plan *plan = at->job->plan;
     const sf_shape *s = &plan->model->shape;
     const sf_workspace *work = at->job->work;
-    const sf_trace *t = at->trace;
-    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp, R = at->R;
+    const sf_trace *t = &at->trace;
+    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, R = at->R;
     float *gradient = at->job->gradient;
     const sf_drop_mask mask = mask_of(at->job);
     const bool pre = s->norm == SF_PRE_NORM;
 
-    if (!pre) sf_rows_norm_backward(work->dx, work->dx, t->normed2, t->rstd2, false, R, s->C);
-    sf_rows_drop(work->branch, false, work->dx, mask, t->kept_mlp, R, s->C);
+    if (!pre) sf_rows_norm_backward(at->dx, at->dx, t->normed2, t->rstd2, false, R, s->C);
+    sf_rows_drop(work->branch, false, at->dx, mask, t->kept_mlp, R, s->C);
     sf_rows_sum(gradient + at->params[SF_B2].offset, work->branch, Cp, R, Cp);
     linear_backward(work->dhidden, false, at, SF_W2, work->branch, Cp, t->active);
     sf_rows_activate_backward(work->dhidden, t->hidden, s->activation, R * Fp);
@@ -175,25 +237,38 @@ static void block_backward(const site *at) {
     sf_rows_sum(gradient + at->params[SF_B1].offset, work->dhidden, Fp, R, Fp);
     linear_backward(work->dbranch, false, at, SF_W1, work->dhidden, Fp, pre ? t->normed2 : t->normed1);
     if (pre)
-        sf_rows_norm_backward(work->dx, work->dbranch, t->normed2, t->rstd2, true, R, s->C);
+        sf_rows_norm_backward(at->dx, work->dbranch, t->normed2, t->rstd2, true, R, s->C);
     else
-        sf_rows_add(work->dx, work->dbranch, R * Cp);
+        sf_rows_add(at->dx, work->dbranch, R * Cp);
 
-    if (!pre) sf_rows_norm_backward(work->dx, work->dx, t->normed1, t->rstd1, false, R, s->C);
-    sf_rows_drop(work->branch, false, work->dx, mask, t->kept_attention, R, s->C);
+    if (!pre) sf_rows_norm_backward(at->dx, at->dx, t->normed1, t->rstd1, false, R, s->C);
+    sf_rows_drop(work->branch, false, at->dx, mask, t->kept_attention, R, s->C);
     sf_rows_sum(gradient + at->params[SF_BO].offset, work->branch, Cp, R, Cp);
-    linear_backward(work->dcontext, false, at, SF_WO, work->branch, Cp, t->context);
-    attend(at, plan->dense ? sf_dense_backward : sf_kept_backward);
+    linear_backward(at->dcontext, false, at, SF_WO, work->branch, Cp, t->context);
+}
+
+static void project_backward(const site *at) {
+    const sf_cpu_plan *plan = at->job->plan;
+    const sf_trace *t = &at->trace;
+    const size_t C = plan->model->shape.C, Cp = plan->rows.Cp, HCp = plan->rows.HCp, R = at->R;
+    float *dbranch = at->job->work->dbranch;
+    const bool pre = plan->model->shape.norm == SF_PRE_NORM;
     static const int projections[] = {SF_WQ, SF_WK, SF_WV};
     for (size_t i = 0; i < 3; i++) {
-        const float *dy = work->dqkv + i * HCp;
-        sf_rows_sum(gradient + at->params[projections[i] + 1].offset, dy, 3 * HCp, R, HCp);
-        linear_backward(work->dbranch, i > 0, at, projections[i], dy, 3 * HCp, pre ? t->normed1 : t->input);
+        const float *dy = at->dqkv + i * HCp;
+        sf_rows_sum(at->job->gradient + at->params[projections[i] + 1].offset, dy, 3 * HCp, R, HCp);
+        linear_backward(dbranch, i > 0, at, projections[i], dy, 3 * HCp, pre ? t->normed1 : t->input);
     }
     if (pre)
-        sf_rows_norm_backward(work->dx, work->dbranch, t->normed1, t->rstd1, true, R, s->C);
+        sf_rows_norm_backward(at->dx, dbranch, t->normed1, t->rstd1, true, R, C);
     else
-        sf_rows_add(work->dx, work->dbranch, R * Cp);
+        sf_rows_add(at->dx, dbranch, R * Cp);
+}
+
+static void block_backward(const site *at) {
+    by_stretches(at, join_and_transform_backward);
+    attend(at, at->job->plan->dense ? sf_dense_backward : sf_kept_backward);
+    by_stretches(at, project_backward);
 }
 
 static void embed(const sf_job *job) {
@@ -207,7 +282,8 @@ static void embed(const sf_job *job) {
     }
     const sf_drop_mask mask = mask_of(job);
     if (mask.threshold == 0) return;
-    draw(job->work->kept_embedding, job, SF_DROP_EMBEDDING, 0, plan->model->shape.C);
+    const site at = site_of(job, 0);
+    draw(job->work->kept_embedding, &at, SF_DROP_EMBEDDING, plan->model->shape.C);
     sf_rows_drop(job->work->x, false, job->work->x, mask, job->work->kept_embedding, job->n * T, plan->model->shape.C);
 }
 
@@ -281,18 +357,34 @@ static void classify(const sf_job *job, size_t n) {
 
 static void run(const sf_job *job) {
     const size_t L = job->plan->model->shape.L;
+    sf_gemm_begin();
     embed(job);
     for (size_t block = 0; block < L; block++) {
         const site at = site_of(job, block);
         block_forward(&at);
     }
     for (size_t n = 0; n < job->n; n++) classify(job, n);
-    if (job->gradient == NULL) return;
-    for (size_t block = L; block-- > 0;) {
+    for (size_t block = L; job->gradient != NULL && block-- > 0;) {
         const site at = site_of(job, block);
         block_backward(&at);
     }
-    embed_backward(job);
+    if (job->gradient != NULL) embed_backward(job);
+    sf_gemm_end();
+}
+
+static void pack_forward(sf_packed_weight *w, size_t K, size_t N) {
+    w->at = sf_prepare(w->room, sf_plain(w->transposed, N), K, N);
+}
+
+static void pack_backward(sf_packed_block *packed, const sf_cpu_plan *plan, const float *params, size_t block) {
+    const sf_param *p = sf_model_block(plan->model, block);
+    for (size_t i = 0; i < SF_BLOCK_WEIGHTS; i++) {
+        const sf_param *weight = &p[2 * i];
+        const size_t groups = weight[1].groups, width = weight->rows / groups, N = weight->stride;
+        sf_packed_weight *back = packed->back + i * plan->model->shape.H;
+        for (size_t g = 0; g < groups; g++)
+            back[g].at = sf_prepare(back[g].room, sf_plain(params + weight->offset + g * width * N, N), width, N);
+    }
 }
 
 static void pack(sf_packed_block *packed, const sf_cpu_plan *plan, const float *params, size_t block) {
@@ -303,13 +395,18 @@ static void pack(sf_packed_block *packed, const sf_cpu_plan *plan, const float *
     for (size_t i = 0; i < 3; i++) {
         const sf_param *weight = &p[projections[i]];
         for (size_t h = 0; h < s->H; h++)
-            sf_transpose(packed->qkv + i * HCp + h * Cp, 3 * HCp, Cp, 1.0F, params + weight->offset + h * s->C * Cp, Cp,
-                         s->C, Cp);
+            sf_transpose(packed->qkv.transposed + i * HCp + h * Cp, 3 * HCp, Cp, 1.0F,
+                         params + weight->offset + h * s->C * Cp, Cp, s->C, Cp);
         memcpy(packed->qkv_bias + i * HCp, params + p[projections[i] + 1].offset, HCp * sizeof *params);
     }
-    sf_transpose(packed->o, Cp, Cp, 1.0F, params + p[SF_WO].offset, HCp, s->C, HCp);
-    sf_transpose(packed->w1, Fp, Fp, 1.0F, params + p[SF_W1].offset, Cp, s->F, Cp);
-    sf_transpose(packed->w2, Cp, Cp, 1.0F, params + p[SF_W2].offset, Fp, s->C, Fp);
+    sf_transpose(packed->o.transposed, Cp, Cp, 1.0F, params + p[SF_WO].offset, HCp, s->C, HCp);
+    sf_transpose(packed->w1.transposed, Fp, Fp, 1.0F, params + p[SF_W1].offset, Cp, s->F, Cp);
+    sf_transpose(packed->w2.transposed, Cp, Cp, 1.0F, params + p[SF_W2].offset, Fp, s->C, Fp);
+    pack_forward(&packed->qkv, Cp, 3 * HCp);
+    pack_forward(&packed->o, HCp, Cp);
+    pack_forward(&packed->w1, Cp, Fp);
+    pack_forward(&packed->w2, Fp, Cp);
+    pack_backward(packed, plan, params, block);
 }
 
 double ISA(sf_peak_work)(size_t rounds);
@@ -320,4 +417,5 @@ const sf_cpu_kernels ISA(sf_cpu_kernels) = {
     .run = run,
     .add = sf_rows_add,
     .peak_work = ISA(sf_peak_work),
+    .prepared_size = sf_prepared_size,
 };

@@ -7,13 +7,14 @@ static void convert_positions(float *out /* [T,Cp] */, const double *in /* [T,C]
         for (size_t c = 0; c < C; c++) out[t * sf_padded(C) + c] = (float)in[t * C + c];
 }
 
-sf_status sf_cpu_plan_create(sf_cpu_plan **out, const sf_model *model) {
+sf_status sf_cpu_plan_create(sf_cpu_plan **out, const sf_model *model, sf_precision precision) {
     *out = NULL;
     const sf_shape *s = &model->shape;
     sf_cpu_plan *plan;
     double *positions = NULL;
     SF_TRY(SF_NEW(&plan, 1));
     plan->model = model;
+    plan->kernels = sf_cpu_kernels_for(precision);
     plan->rows = (sf_rows){sf_padded(s->C), sf_padded(s->F), sf_padded(s->T), s->H * sf_padded(s->C)};
     plan->group = s->T < SF_GROUP_ROWS ? SF_GROUP_ROWS / s->T : 1;
     plan->dense = s->attention.selector == &sf_selector_full && s->attention.weighting == &sf_weighting_softmax;

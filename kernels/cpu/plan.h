@@ -3,12 +3,14 @@
 #define SF_KERNELS_CPU_PLAN_H
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/operand.h"
 
 enum {
-    SF_QUERY_TILE = 48,    /* queries whose scores are held at once: no T x T matrix anywhere */
-    SF_KEY_TILE = 128,     /* keys of a tile of the dense backward pass */
-    SF_GROUP_ROWS = 128,   /* a group is as many sequences as fit in this many rows, at least one */
-    SF_CHUNKS = 8,         /* a batch of B is cut into min(B, 8) chunks */
+    SF_QUERY_TILE_MOST = 96, /* queries whose scores are held at once: no T x T matrix anywhere */
+    SF_KEY_TILE = 128,       /* keys of a tile of the dense backward pass */
+    SF_GROUP_ROWS =
+        128,       /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
+    SF_CHUNKS = 8, /* a batch of B is cut into min(B, 8) chunks */
     SF_FAST_TOPK_MOST = 32 /* larger k go through the generic selection */
 };
 
@@ -17,16 +19,24 @@ typedef struct sf_rows { /* padded widths and rows of the model */
     size_t HCp;          /* H * Cp: one of q, k, v */
 } sf_rows;
 
-typedef struct sf_packed_block { /* transposed weights, so that the forward products read rows */
-    float *qkv;                  /* [Cp,3,H,Cp] */
+typedef struct sf_packed_weight { /* ready to stand on the right of a product */
+    sf_right at;
+    float *transposed; /* forward only */
+    float *room;       /* for what the instruction set prepares */
+} sf_packed_weight;
+
+typedef struct sf_packed_block { /* a block's weights as its products read them */
+    sf_packed_weight qkv;        /* [Cp,3,H,Cp]: forward, as the next three */
+    sf_packed_weight o;          /* [H,Cp,Cp] */
+    sf_packed_weight w1;         /* [Cp,Fp] */
+    sf_packed_weight w2;         /* [Fp,Cp] */
     float *qkv_bias;             /* [3,H,Cp] */
-    float *o;                    /* [H,Cp,Cp] */
-    float *w1;                   /* [Cp,Fp] */
-    float *w2;                   /* [Fp,Cp] */
+    sf_packed_weight *back;      /* [SF_BLOCK_WEIGHTS,H]: backward, a group of outputs each */
 } sf_packed_block;
 
 struct sf_cpu_plan {
     const sf_model *model;
+    const struct sf_cpu_kernels *kernels;
     sf_rows rows;
     size_t group;       /* sequences in a group */
     bool dense;         /* every key kept under softmax: the dense kernel */
@@ -54,13 +64,16 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
 typedef struct sf_workspace { /* one worker's */
     sf_trace *traces;         /* [L] */
     float *x, *dx;            /* [R,Cp] */
-    float *branch, *dbranch;  /* [R,Cp] */
-    float *dhidden;           /* [R,Fp] */
+    float *branch, *dbranch;  /* [stretch of R,Cp] */
+    float *dhidden;           /* [stretch of R,Fp] */
     float *dqkv;              /* [R,3,H,Cp] */
     float *dcontext;          /* [R,H,Cp] */
     float *keys_t, *values_t; /* one head's, transposed, in panels of 64 positions */
-    float *tile;              /* [SF_QUERY_TILE,Tp or SF_KEY_TILE] */
-    float *dtile;             /* [SF_QUERY_TILE,SF_KEY_TILE] */
+    float *tile;              /* [SF_QUERY_TILE_MOST,Tp or SF_KEY_TILE] */
+    float *dtile;             /* [SF_QUERY_TILE_MOST,SF_KEY_TILE] */
+    float *across[2];         /* room for keys_t and values_t prepared, */
+    float *upright[2];        /* for keys and values, */
+    float *queries[2];        /* and for queries and dcontext of a tile */
     uint64_t *kept_embedding; /* [R,C / 64 rounded up] */
     float *drow;              /* [T] */
     double *wide[4];          /* [T]: the generic kernels' rows */
@@ -94,12 +107,13 @@ typedef struct sf_cpu_kernels { /* one instruction set */
     void (*run)(const sf_job *job);
     void (*add)(float *x, const float *y, size_t count); /* x += y, count a multiple of 16 */
     double (*peak_work)(size_t rounds);                  /* multiply-adds alone; gives their FLOP */
+    size_t (*prepared_size)(size_t K, size_t N);         /* floats */
 } sf_cpu_kernels;
 
 extern const sf_cpu_kernels sf_cpu_kernels_scalar;
 #if defined(SF_HAVE_X86_SETS)
-extern const sf_cpu_kernels sf_cpu_kernels_avx2, sf_cpu_kernels_avx512;
+extern const sf_cpu_kernels sf_cpu_kernels_avx2, sf_cpu_kernels_avx512, sf_cpu_kernels_amx, sf_cpu_kernels_amx_bf16;
 #endif
-const sf_cpu_kernels *sf_cpu_kernels_chosen(void);
+const sf_cpu_kernels *sf_cpu_kernels_for(sf_precision precision);
 
 #endif

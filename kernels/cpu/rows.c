@@ -190,13 +190,13 @@ INLINE uint64_t kept_of_weights(const sf_weight_drop *drop, size_t query, size_t
     return kept_of_64(drop->mask, &drop->index, (uint32_t)(query * drop->draws_per_row + first / 8));
 }
 
-void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask mask, const sf_index *index, size_t R,
-                  size_t columns) {
+void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask mask, const sf_index *index,
+                  size_t first_row, size_t R, size_t columns) {
     const uint32_t per_row = sf_dropout_draws_per_row(columns);
     const size_t groups = sf_kept_words(columns);
     for (size_t r = 0; r < R; r++)
         for (size_t group = 0; group < groups; group++)
-            kept[r * groups + group] = kept_of_64(mask, index, (uint32_t)(r * per_row + group * 8));
+            kept[r * groups + group] = kept_of_64(mask, index, (uint32_t)((first_row + r) * per_row + group * 8));
 }
 
 void sf_keep_factors_of(float *factors /* [offsets[R]] */, sf_drop_mask mask, const sf_index *index, size_t columns,

@@ -37,8 +37,8 @@ void sf_rows_activate(float *y, const float *z, sf_activation activation, size_t
 void sf_rows_activate_backward(float *dz /* in: dy */, const float *z, sf_activation activation, size_t count);
 
 /* Which elements of a matrix of `columns` columns dropout keeps, a bit each: backward needs them again. */
-void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask mask, const sf_index *index, size_t R,
-                  size_t columns);
+void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask mask, const sf_index *index,
+                  size_t first_row, size_t R, size_t columns);
 /* y = (add ? y : 0) + what dropout leaves of x; its own backward. */
 void sf_rows_drop(float *y, bool add, const float *x /* [R,padded columns] */, sf_drop_mask mask,
                   const uint64_t *kept /* [R,columns / 64 rounded up] */, size_t R, size_t columns);

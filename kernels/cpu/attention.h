@@ -10,11 +10,13 @@
 #define sf_dense_backward ISA(sf_dense_backward)
 #define sf_scaled_keys    ISA(sf_scaled_keys)
 #define sf_kept_forward   ISA(sf_kept_forward)
+#define sf_kept_clear     ISA(sf_kept_clear)
 #define sf_kept_backward  ISA(sf_kept_backward)
 
 /* One head of one sequence: where its rows lie and the addresses of its random numbers. */
 typedef struct sf_head {
     const sf_job *job;
+    size_t first_query, queries; /* whose part is computed: of the dense kernel, and of a selection by score, all */
     const sf_trace *trace;
     size_t stride;         /* of q, k, v rows: 3 * H * Cp */
     size_t context_stride; /* H * Cp */
@@ -30,10 +32,12 @@ typedef struct sf_head {
 /* score_scale * k, transposed: scores are the product of queries and it. */
 sf_right sf_scaled_keys(const sf_head *head);
 
-/* context = weights(q, k) v;  backward fills dq, dk, dv from dcontext. */
+/* context = weights(q, k) v;  backward fills dq, dk, dv from dcontext. The kept kernel adds to dk and dv, which must be
+ * cleared before. */
 void sf_dense_forward(const sf_head *head);
 void sf_dense_backward(const sf_head *head);
 void sf_kept_forward(const sf_head *head);
+void sf_kept_clear(const sf_head *head, size_t first_key, size_t keys);
 void sf_kept_backward(const sf_head *head);
 
 #endif

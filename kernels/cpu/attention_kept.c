@@ -240,17 +240,19 @@ static void draw_factors(const sf_head *head) {
     const sf_cpu_plan *plan = head->job->plan;
     if (head->drop.mask.threshold == 0) return;
     sf_keep_factors_of(head->trace->factors + head->slot * kept_total(plan), head->drop.mask, &head->drop.index,
-                       plan->model->shape.T, plan->pattern.offsets, row_of(head, 0).keys, plan->model->shape.T);
+                       plan->model->shape.T, plan->pattern.offsets, row_of(head, 0).keys, head->first_query,
+                       head->queries);
 }
 
 void sf_kept_forward(const sf_head *head) {
     const sf_cpu_plan *plan = head->job->plan;
     const sf_selects_by selects_by = plan->model->shape.attention.selector->selects_by;
-    const size_t T = plan->model->shape.T, Cp = plan->rows.Cp;
+    const size_t Cp = plan->rows.Cp, end = head->first_query + head->queries;
     if (selects_by == SF_BY_SCORE) select_by_score(head);
-    for (size_t i = 0; i < T && selects_by == SF_BY_CHANCE; i++) select_generic(selected_keys(head, i), head, NULL, i);
+    for (size_t i = head->first_query; i < end && selects_by == SF_BY_CHANCE; i++)
+        select_generic(selected_keys(head, i), head, NULL, i);
     draw_factors(head);
-    for (size_t i = 0; i < T; i++) {
+    for (size_t i = head->first_query; i < end; i++) {
         const kept_row row = row_of(head, i);
         if (selects_by != SF_BY_SCORE) score_kept(&row, head, i);
         weigh(&row, head);
@@ -259,15 +261,19 @@ void sf_kept_forward(const sf_head *head) {
     }
 }
 
-void sf_kept_backward(const sf_head *head) {
-    const sf_cpu_plan *plan = head->job->plan;
-    const size_t T = plan->model->shape.T, Cp = plan->rows.Cp;
-    float *drow = head->job->work->drow;
-    for (size_t j = 0; j < T; j++) {
+void sf_kept_clear(const sf_head *head, size_t first_key, size_t keys) {
+    const size_t Cp = head->job->plan->rows.Cp;
+    for (size_t j = first_key; j < first_key + keys; j++) {
         memset(head->dk + j * head->stride, 0, Cp * sizeof(float));
         memset(head->dv + j * head->stride, 0, Cp * sizeof(float));
     }
-    for (size_t i = 0; i < T; i++) {
+}
+
+void sf_kept_backward(const sf_head *head) {
+    const sf_cpu_plan *plan = head->job->plan;
+    const size_t Cp = plan->rows.Cp;
+    float *drow = head->job->work->drow;
+    for (size_t i = head->first_query; i < head->first_query + head->queries; i++) {
         const kept_row row = row_of(head, i);
         const float *dcontext = head->dcontext + i * head->context_stride, *q = head->q + i * head->stride;
         for (size_t n = 0; n < row.count; n++) {

@@ -40,7 +40,6 @@ static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan)
     TAKE(t->normed2, R * Cp);
     TAKE(t->rstd2, R);
     TAKE(t->hidden, R * Fp);
-    TAKE(t->active, R * Fp);
     TAKE(t->kept_attention, R * sf_kept_words(s->C));
     TAKE(t->kept_hidden, R * sf_kept_words(s->F));
     TAKE(t->kept_mlp, R * sf_kept_words(s->C));
@@ -59,6 +58,7 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->dx, R * Cp);
     TAKE(w->branch, stretch * Cp);
     TAKE(w->dbranch, stretch * Cp);
+    TAKE(w->active, stretch * Fp);
     TAKE(w->dhidden, stretch * Fp);
     TAKE(w->dqkv, R * 3 * plan->rows.HCp);
     TAKE(w->dcontext, R * plan->rows.HCp);

@@ -14,12 +14,12 @@
 #include "kernels/cpu/tiles.h"
 
 enum {
-    SIDE = 16,             /* rows and columns of a tile of results */
-    DEPTH = 32,            /* of a tile of factors: SIDE pairs; pair j holds depths j and j + 16 */
-    WORDS = SIDE * SIDE,   /* pairs in a tile */
-    STEPS = 4,             /* depths of DEPTH that are packed at once */
-    ROWS_AT_ONCE = 4,      /* tiles of A that are packed at once, one below the other */
-    COLUMNS_AT_ONCE = 4    /* the same of a B that is not prepared, side by side */
+    SIDE = 16,           /* rows and columns of a tile of results */
+    DEPTH = 32,          /* of a tile of factors: SIDE pairs; pair j holds depths j and j + 16 */
+    WORDS = SIDE * SIDE, /* pairs in a tile */
+    STEPS = 4,           /* depths of DEPTH that are packed at once */
+    ROWS_AT_ONCE = 4,    /* tiles of A that are packed at once, one below the other */
+    COLUMNS_AT_ONCE = 4  /* the same of a B that is not prepared, side by side */
 };
 
 typedef uint32_t pairs __attribute__((vector_size(4 * VL)));

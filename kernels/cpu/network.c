@@ -38,18 +38,19 @@ static site stretch_of(const site *all, size_t first) {
     site at = *all;
     at.first = first;
     at.R = all->R - first < SF_GROUP_ROWS ? all->R - first : SF_GROUP_ROWS;
-    if (at.trace.input != NULL) at.trace.input += first * Cp;
-    at.trace.normed1 += first * Cp;
-    at.trace.rstd1 += first;
     at.trace.qkv += first * 3 * HCp;
     at.trace.context += first * HCp;
-    at.trace.normed2 += first * Cp;
-    at.trace.rstd2 += first;
-    at.trace.hidden += first * Fp;
-    at.trace.active += first * Fp;
-    at.trace.kept_attention += first * sf_kept_words(s->C);
-    at.trace.kept_hidden += first * sf_kept_words(s->F);
-    at.trace.kept_mlp += first * sf_kept_words(s->C);
+    if (all->job->gradient != NULL || all->job->observer != NULL) { /* else a stretch's place serves all of them */
+        if (at.trace.input != NULL) at.trace.input += first * Cp;
+        at.trace.normed1 += first * Cp;
+        at.trace.rstd1 += first;
+        at.trace.normed2 += first * Cp;
+        at.trace.rstd2 += first;
+        at.trace.hidden += first * Fp;
+        at.trace.kept_attention += first * sf_kept_words(s->C);
+        at.trace.kept_hidden += first * sf_kept_words(s->F);
+        at.trace.kept_mlp += first * sf_kept_words(s->C);
+    }
     at.x += first * Cp;
     at.dx += first * Cp;
     at.dqkv += first * 3 * HCp;
@@ -57,7 +58,7 @@ static site stretch_of(const site *all, size_t first) {
     return at;
 }
 
-/* A few rows after the other, so that what one layer leaves of them is in the cache when the next one comes. */
+/* Some rows after the others, so that what one layer leaves of them is in the cache when the next one comes. */
 static void by_stretches(const site *all, void (*layers)(const site *at)) {
     for (size_t first = 0; first < all->R; first += SF_GROUP_ROWS) {
         const site at = stretch_of(all, first);
@@ -91,13 +92,16 @@ static void draw(uint64_t *kept, const site *at, sf_purpose purpose, size_t colu
     }
 }
 
-static sf_head head_of(const site *at, size_t sequence, size_t h) {
+/* The part of queries `first_query` and so on of a head. */
+static sf_head head_of(const site *at, size_t sequence, size_t h, size_t first_query, size_t queries) {
     const sf_job *job = at->job;
     const sf_cpu_plan *plan = job->plan;
     const size_t T = plan->model->shape.T, H = plan->model->shape.H, HCp = plan->rows.HCp;
     const size_t qkv = sequence * T * 3 * HCp + h * plan->rows.Cp, context = sequence * T * HCp + h * plan->rows.Cp;
     return (sf_head){
         .job = job,
+        .first_query = first_query,
+        .queries = queries,
         .trace = &at->trace,
         .stride = 3 * HCp,
         .context_stride = HCp,
@@ -117,11 +121,30 @@ static sf_head head_of(const site *at, size_t sequence, size_t h) {
     };
 }
 
-static void attend(const site *at, void (*kernel)(const sf_head *head)) {
-    for (size_t n = 0; n < at->job->n; n++)
-        for (size_t h = 0; h < at->job->plan->model->shape.H; h++) {
-            const sf_head head = head_of(at, n, h);
+/* All queries of every sequence. */
+static void attend(const site *all, void (*kernel)(const sf_head *head)) {
+    const sf_shape *s = &all->job->plan->model->shape;
+    for (size_t n = 0; n < all->job->n; n++)
+        for (size_t h = 0; h < s->H; h++) {
+            const sf_head head = head_of(all, n, h, 0, s->T);
             kernel(&head);
+        }
+}
+
+/* The queries of a stretch of the only sequence. */
+static void attend_stretch(const site *all, const site *at, void (*kernel)(const sf_head *head)) {
+    for (size_t h = 0; h < all->job->plan->model->shape.H; h++) {
+        const sf_head head = head_of(all, 0, h, at->first, at->R);
+        kernel(&head);
+    }
+}
+
+static void clear_keys(const site *all, size_t first, size_t count) {
+    const sf_shape *s = &all->job->plan->model->shape;
+    for (size_t n = 0; n < all->job->n && !all->job->plan->dense; n++)
+        for (size_t h = 0; h < s->H; h++) {
+            const sf_head head = head_of(all, n, h, 0, 0);
+            sf_kept_clear(&head, first, count);
         }
 }
 
@@ -164,7 +187,7 @@ static void join_and_transform(const site *at) {
     const sf_trace *t = &at->trace;
     const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp, R = at->R;
     const float *params = at->job->params;
-    float *branch = at->job->work->branch;
+    float *branch = at->job->work->branch, *active = at->job->work->active;
     const sf_drop_mask mask = mask_of(at->job);
     const bool pre = s->norm == SF_PRE_NORM;
     const float attention_epsilon = (float)sf_norm_epsilon(at->block, 1);
@@ -184,8 +207,8 @@ static void join_and_transform(const site *at) {
             params + at->params[SF_B1].offset, false, R, Fp, Cp);
     draw(t->kept_hidden, at, SF_DROP_HIDDEN, s->F);
     if (mask.threshold > 0) sf_rows_drop(t->hidden, false, t->hidden, mask, t->kept_hidden, R, s->F);
-    sf_rows_activate(t->active, t->hidden, s->activation, R * Fp);
-    sf_gemm(branch, Cp, (sf_left){t->active, Fp, 1}, at->packed->w2.at, params + at->params[SF_B2].offset, false, R, Cp,
+    sf_rows_activate(active, t->hidden, s->activation, R * Fp);
+    sf_gemm(branch, Cp, (sf_left){active, Fp, 1}, at->packed->w2.at, params + at->params[SF_B2].offset, false, R, Cp,
             Fp);
     draw(t->kept_mlp, at, SF_DROP_MLP, s->C);
     sf_rows_drop(at->x, true, branch, mask, t->kept_mlp, R, s->C);
@@ -195,11 +218,30 @@ static void join_and_transform(const site *at) {
     }
 }
 
-static void block_forward(const site *at) {
-    by_stretches(at, project);
-    attend(at, at->job->plan->dense ? sf_dense_forward : sf_kept_forward);
-    if (at->job->observer != NULL) show(at);
-    by_stretches(at, join_and_transform);
+/* Keys nearby: a stretch goes through all layers once the rows that its queries reach are projected. */
+static void block_forward_nearby(const site *all) {
+    size_t projected = 0;
+    for (size_t first = 0; first < all->R; first += SF_GROUP_ROWS) {
+        for (; projected < all->job->plan->reach[first / SF_GROUP_ROWS].ahead; projected += SF_GROUP_ROWS) {
+            const site next = stretch_of(all, projected);
+            project(&next);
+        }
+        const site at = stretch_of(all, first);
+        attend_stretch(all, &at, sf_kept_forward);
+        join_and_transform(&at);
+    }
+}
+
+static void block_forward(const site *all) {
+    const sf_cpu_plan *plan = all->job->plan;
+    if (plan->reach != NULL) {
+        block_forward_nearby(all);
+    } else {
+        by_stretches(all, project);
+        attend(all, plan->dense ? sf_dense_forward : sf_kept_forward);
+        by_stretches(all, join_and_transform);
+    }
+    if (all->job->observer != NULL) show(all);
 }
 
 /* Gradient of a linear layer whose outputs come in `groups` padded groups (the heads) of C rows each:
@@ -231,7 +273,8 @@ static void join_and_transform_backward(const site *at) {
     if (!pre) sf_rows_norm_backward(at->dx, at->dx, t->normed2, t->rstd2, false, R, s->C);
     sf_rows_drop(work->branch, false, at->dx, mask, t->kept_mlp, R, s->C);
     sf_rows_sum(gradient + at->params[SF_B2].offset, work->branch, Cp, R, Cp);
-    linear_backward(work->dhidden, false, at, SF_W2, work->branch, Cp, t->active);
+    sf_rows_activate(work->active, t->hidden, s->activation, R * Fp);
+    linear_backward(work->dhidden, false, at, SF_W2, work->branch, Cp, work->active);
     sf_rows_activate_backward(work->dhidden, t->hidden, s->activation, R * Fp);
     if (mask.threshold > 0) sf_rows_drop(work->dhidden, false, work->dhidden, mask, t->kept_hidden, R, s->F);
     sf_rows_sum(gradient + at->params[SF_B1].offset, work->dhidden, Fp, R, Fp);
@@ -265,10 +308,37 @@ static void project_backward(const site *at) {
         sf_rows_add(at->dx, dbranch, R * Cp);
 }
 
-static void block_backward(const site *at) {
-    by_stretches(at, join_and_transform_backward);
-    attend(at, at->job->plan->dense ? sf_dense_backward : sf_kept_backward);
-    by_stretches(at, project_backward);
+/* As forward: rows are projected back once no later query reaches them. */
+static void block_backward_nearby(const site *all) {
+    const sf_reach *reach = all->job->plan->reach;
+    size_t cleared = 0, projected = 0;
+    for (size_t first = 0; first < all->R; first += SF_GROUP_ROWS, reach++) {
+        const site at = stretch_of(all, first);
+        const size_t end = first + at.R;
+        join_and_transform_backward(&at);
+        const size_t touched = larger(reach->ahead, end);
+        clear_keys(all, cleared, touched - cleared);
+        cleared = touched;
+        attend_stretch(all, &at, sf_kept_backward);
+        const size_t final = end == all->R ? end : smaller(end, reach[1].behind);
+        for (; projected + SF_GROUP_ROWS <= final || (final == all->R && projected < final);
+             projected += SF_GROUP_ROWS) {
+            const site done = stretch_of(all, projected);
+            project_backward(&done);
+        }
+    }
+}
+
+static void block_backward(const site *all) {
+    const sf_cpu_plan *plan = all->job->plan;
+    if (plan->reach != NULL) {
+        block_backward_nearby(all);
+        return;
+    }
+    by_stretches(all, join_and_transform_backward);
+    clear_keys(all, 0, plan->model->shape.T);
+    attend(all, plan->dense ? sf_dense_backward : sf_kept_backward);
+    by_stretches(all, project_backward);
 }
 
 static void embed(const sf_job *job) {

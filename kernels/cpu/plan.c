@@ -7,6 +7,34 @@ static void convert_positions(float *out /* [T,Cp] */, const double *in /* [T,C]
         for (size_t c = 0; c < C; c++) out[t * sf_padded(C) + c] = (float)in[t * C + c];
 }
 
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Only long sequences are taken in stretches. */
+static sf_status find_reach(sf_cpu_plan *plan, size_t T) {
+    const sf_pattern *pattern = &plan->pattern;
+    const size_t stretches = (T + SF_GROUP_ROWS - 1) / SF_GROUP_ROWS;
+    if (pattern->keys == NULL || stretches < 2) return SF_OK;
+    SF_TRY(SF_NEW(&plan->reach, stretches));
+    for (size_t s = 0; s < stretches; s++) plan->reach[s] = (sf_reach){.ahead = 0, .behind = T};
+    for (size_t query = 0; query < T; query++)
+        for (size_t i = pattern->offsets[query]; i < pattern->offsets[query + 1]; i++) {
+            sf_reach *reach = &plan->reach[query / SF_GROUP_ROWS];
+            reach->ahead = larger(reach->ahead, pattern->keys[i] + 1);
+            reach->behind = smaller(reach->behind, pattern->keys[i]);
+        }
+    for (size_t s = 1; s < stretches; s++)
+        plan->reach[s].ahead = larger(plan->reach[s].ahead, plan->reach[s - 1].ahead);
+    for (size_t s = stretches - 1; s-- > 0;)
+        plan->reach[s].behind = smaller(plan->reach[s].behind, plan->reach[s + 1].behind);
+    return SF_OK;
+}
+
 sf_status sf_cpu_plan_create(sf_cpu_plan **out, const sf_model *model, sf_precision precision) {
     *out = NULL;
     const sf_shape *s = &model->shape;
@@ -23,6 +51,7 @@ sf_status sf_cpu_plan_create(sf_cpu_plan **out, const sf_model *model, sf_precis
     sf_status status = SF_NEW(&positions, s->T * s->C);
     if (status == SF_OK) status = SF_NEW(&plan->positions, s->T * plan->rows.Cp);
     if (status == SF_OK && !plan->dense) status = sf_pattern_create(&plan->pattern, &s->attention, s->T);
+    if (status == SF_OK) status = find_reach(plan, s->T);
     if (status == SF_OK) {
         sf_positions(positions, s->T, s->C);
         convert_positions(plan->positions, positions, s->T, s->C);
@@ -38,5 +67,6 @@ void sf_cpu_plan_destroy(sf_cpu_plan *plan) {
     if (plan == NULL) return;
     sf_pattern_destroy(&plan->pattern);
     sf_release(plan->positions);
+    sf_release(plan->reach);
     sf_release(plan);
 }

@@ -34,6 +34,11 @@ typedef struct sf_packed_block { /* a block's weights as its products read them 
     sf_packed_weight *back;      /* [SF_BLOCK_WEIGHTS,H]: backward, a group of outputs each */
 } sf_packed_block;
 
+typedef struct sf_reach { /* of the queries of a stretch of rows */
+    size_t ahead;         /* keys from here on are kept by none of them, nor by earlier ones */
+    size_t behind;        /* keys below are kept by none of them, nor by later ones */
+} sf_reach;
+
 struct sf_cpu_plan {
     const sf_model *model;
     const struct sf_cpu_kernels *kernels;
@@ -41,6 +46,7 @@ struct sf_cpu_plan {
     size_t group;       /* sequences in a group */
     bool dense;         /* every key kept under softmax: the dense kernel */
     sf_pattern pattern; /* what the kept kernel walks */
+    sf_reach *reach;    /* [stretches of a sequence], of a fixed pattern; NULL: any query may reach any key */
     float *positions;   /* [T,Cp] */
     float score_scale;  /* inverse temperature / sqrt(C) */
     float embedding_scale;
@@ -57,7 +63,7 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     uint32_t *keys;         /* [group,H,kept]: kept kernel, selected during forward */
     float *context;         /* [R,H,Cp] */
     float *normed2, *rstd2; /* [R,Cp], [R] */
-    float *hidden, *active; /* [R,Fp] */
+    float *hidden;          /* [R,Fp] */
     uint64_t *kept_attention, *kept_hidden, *kept_mlp; /* [R,C or F / 64]: what dropout keeps, a bit each */
 } sf_trace;
 
@@ -65,7 +71,7 @@ typedef struct sf_workspace { /* one worker's */
     sf_trace *traces;         /* [L] */
     float *x, *dx;            /* [R,Cp] */
     float *branch, *dbranch;  /* [stretch of R,Cp] */
-    float *dhidden;           /* [stretch of R,Fp] */
+    float *active, *dhidden;  /* [stretch of R,Fp] */
     float *dqkv;              /* [R,3,H,Cp] */
     float *dcontext;          /* [R,H,Cp] */
     float *keys_t, *values_t; /* one head's, transposed, in panels of 64 positions */

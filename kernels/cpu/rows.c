@@ -199,12 +199,14 @@ void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask
             kept[r * groups + group] = kept_of_64(mask, index, (uint32_t)((first_row + r) * per_row + group * 8));
 }
 
-void sf_keep_factors_of(float *factors /* [offsets[R]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
-                        const size_t *offsets /* [R+1] */, const uint32_t *listed /* [offsets[R]] */, size_t R) {
+void sf_keep_factors_of(float *factors /* [offsets[any]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
+                        const size_t *offsets /* [any+1] */, const uint32_t *listed /* [offsets[any]] */,
+                        size_t first_row, size_t R) {
     const uint32_t per_row = sf_dropout_draws_per_row(columns);
+    const size_t end = offsets[first_row + R];
     uint32_t draws[8] = {0}, words[4][8];
-    for (size_t start = 0, row = 0; start < offsets[R]; start += 8) { /* eight elements, of whatever rows */
-        const size_t now = offsets[R] - start < 8 ? offsets[R] - start : 8;
+    for (size_t start = offsets[first_row], row = first_row; start < end; start += 8) { /* eight, of whatever rows */
+        const size_t now = end - start < 8 ? end - start : 8;
         for (size_t i = 0; i < now; i++) {
             const uint32_t column = listed[start + i];
             while (start + i >= offsets[row + 1]) row++;

@@ -51,8 +51,8 @@ typedef struct sf_observer { /* called by every worker at once, for each block o
 void sf_cpu_observe(sf_cpu_crew *crew, const sf_observer *observer, const sf_cpu_plan *plan,
                     const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
 
-/* scalar, avx2, avx512 or amx: the fastest the machine has, or the one SEMFOCUS_ISA names. Precision bf16 is always
- * amx. sf_cpu_check_isa says whether the machine can: without tiles in hardware AVX-512 computes the bits of amx. */
+/* scalar, avx2 or avx512: the widest the machine has, or the one SEMFOCUS_ISA names; amx under bf16. Where there are no
+ * tiles in hardware, or SEMFOCUS_ISA is avx512, vectors compute the bits of amx. sf_cpu_check_isa says if it can be. */
 const char *sf_cpu_isa_name(sf_precision precision);
 sf_status sf_cpu_check_isa(sf_precision precision);
 

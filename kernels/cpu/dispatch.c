@@ -6,6 +6,15 @@
 #include "kernels/cpu/plan.h"
 #include "kernels/cpu/tiles.h"
 
+static const char *forced_name(void) {
+    const char *name = getenv("SEMFOCUS_ISA");
+    return name != NULL && *name != '\0' ? name : NULL;
+}
+
+static bool is_forced(const char *name) {
+    return forced_name() != NULL && strcmp(forced_name(), name) == 0;
+}
+
 #if defined(SF_HAVE_X86_SETS)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -24,64 +33,54 @@ bool sf_tiles_in_hardware(void) {
     static int known;
     int answer = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
     if (answer == UNKNOWN) {
-        answer = tiles_are_lent() ? YES : NO;
+        answer = !is_forced("avx512") && tiles_are_lent() ? YES : NO;
         __atomic_store_n(&known, answer, __ATOMIC_RELEASE);
     }
     return answer == YES;
 }
 
-static bool machine_has(const sf_cpu_kernels *kernels) {
-    if (kernels == &sf_cpu_kernels_avx512 || kernels == &sf_cpu_kernels_amx || kernels == &sf_cpu_kernels_amx_bf16)
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-               __builtin_cpu_supports("bmi2");
-    if (kernels == &sf_cpu_kernels_avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    return true;
+static bool has_avx512(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
 }
 
-/* Without tiles amx is only slower than avx512: taken where it is asked for. */
-static bool is_fast(const sf_cpu_kernels *kernels) {
-    return kernels != &sf_cpu_kernels_amx || sf_tiles_in_hardware();
+static bool has_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
-
-static const sf_cpu_kernels *const sets[] = {/* fastest first */
-                                             &sf_cpu_kernels_amx, &sf_cpu_kernels_avx512, &sf_cpu_kernels_avx2,
-                                             &sf_cpu_kernels_scalar};
-static const sf_cpu_kernels *const bf16_set = &sf_cpu_kernels_amx_bf16;
 #else
 bool sf_tiles_in_hardware(void) {
     return false;
 }
-
-static bool machine_has(const sf_cpu_kernels *kernels) {
-    return kernels == &sf_cpu_kernels_scalar;
-}
-
-static bool is_fast(const sf_cpu_kernels *kernels) {
-    return machine_has(kernels);
-}
-
-static const sf_cpu_kernels *const sets[] = {&sf_cpu_kernels_scalar};
-static const sf_cpu_kernels *const bf16_set = NULL;
 #endif
+
+static bool always(void) {
+    return true;
+}
+
+static const struct set { /* what SEMFOCUS_ISA may name */
+    const char *name;
+    const sf_cpu_kernels *f32;
+    bool (*is_there)(void);
+} sets[] = {/* fastest first; tiles know bf16 only, and where they are not in hardware AVX-512 computes their bits */
+#if defined(SF_HAVE_X86_SETS)
+            {"amx", &sf_cpu_kernels_avx512, has_avx512},
+            {"avx512", &sf_cpu_kernels_avx512, has_avx512},
+            {"avx2", &sf_cpu_kernels_avx2, has_avx2},
+#endif
+            {"scalar", &sf_cpu_kernels_scalar, always}};
 enum { SETS = sizeof sets / sizeof *sets };
 
-static const char *forced_name(void) {
-    const char *name = getenv("SEMFOCUS_ISA");
-    return name != NULL && *name != '\0' ? name : NULL;
-}
-
 static const sf_cpu_kernels *choose(void) {
-    const char *forced = forced_name();
     for (size_t i = 0; i < SETS; i++)
-        if (machine_has(sets[i]) && (forced == NULL ? is_fast(sets[i]) : strcmp(forced, sets[i]->name) == 0))
-            return sets[i];
+        if (sets[i].is_there() && (forced_name() == NULL || is_forced(sets[i].name))) return sets[i].f32;
     return &sf_cpu_kernels_scalar;
 }
 
 const sf_cpu_kernels *sf_cpu_kernels_for(sf_precision precision) {
     static const sf_cpu_kernels *chosen;
-    if (precision == SF_BF16 && bf16_set != NULL) return bf16_set;
+#if defined(SF_HAVE_X86_SETS)
+    if (precision == SF_BF16) return &sf_cpu_kernels_amx;
+#endif
     const sf_cpu_kernels *known = __atomic_load_n(&chosen, __ATOMIC_ACQUIRE);
     if (known != NULL) return known;
     known = choose();
@@ -93,27 +92,30 @@ const char *sf_cpu_isa_name(sf_precision precision) {
     return sf_cpu_kernels_for(precision)->name;
 }
 
-static sf_status check_forced(const char *forced) {
+static sf_status check_forced(void) {
     char quoted[SF_QUOTE_SIZE];
+    sf_text_quote(quoted, forced_name());
     for (size_t i = 0; i < SETS; i++) {
-        if (strcmp(forced, sets[i]->name) != 0) continue;
-        if (machine_has(sets[i])) return SF_OK;
-        return sf_fail(SF_BAD_INPUT, "SEMFOCUS_ISA is '%s' but this CPU lacks it; unset it or take %s",
-                       sf_text_quote(quoted, forced), sf_cpu_isa_name(SF_F32));
+        if (!is_forced(sets[i].name)) continue;
+        if (sets[i].is_there()) return SF_OK;
+        return sf_fail(SF_BAD_INPUT, "SEMFOCUS_ISA is '%s' but this CPU lacks it; unset it or take scalar", quoted);
     }
-    return sf_fail(SF_BAD_INPUT, "SEMFOCUS_ISA is '%s' but must be scalar, avx2, avx512 or amx",
-                   sf_text_quote(quoted, forced));
+    return sf_fail(SF_BAD_INPUT, "SEMFOCUS_ISA is '%s' but must be scalar, avx2, avx512 or amx", quoted);
+}
+
+static sf_status check_bf16(void) {
+#if defined(SF_HAVE_X86_SETS)
+    if (has_avx512() && (is_forced("scalar") || is_forced("avx2")))
+        return sf_fail(SF_BAD_INPUT, "precision is bf16 but SEMFOCUS_ISA is '%s', which has none; unset it or take f32",
+                       forced_name());
+    if (has_avx512()) return SF_OK;
+#endif
+    return sf_fail(SF_BAD_INPUT, "precision is bf16 but this CPU has neither AMX nor AVX-512; take f32");
 }
 
 sf_status sf_cpu_check_isa(sf_precision precision) {
-    const char *forced = forced_name();
-    if (forced != NULL) SF_TRY(check_forced(forced));
-    if (precision != SF_BF16) return SF_OK;
-    if (bf16_set == NULL || !machine_has(bf16_set))
-        return sf_fail(SF_BAD_INPUT, "precision is bf16 but this CPU has neither AMX nor AVX-512; take f32");
-    if (forced != NULL && strcmp(forced, bf16_set->name) != 0)
-        return sf_fail(SF_BAD_INPUT, "precision is bf16 but SEMFOCUS_ISA is '%s'; bf16 needs amx, or unset it", forced);
-    return SF_OK;
+    if (forced_name() != NULL) SF_TRY(check_forced());
+    return precision == SF_BF16 ? check_bf16() : SF_OK;
 }
 
 double sf_cpu_peak_work(sf_precision precision, size_t rounds) {

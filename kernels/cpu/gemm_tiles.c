@@ -1,8 +1,4 @@
-/* Matrix products on the tiles of AMX, which multiply bf16 numbers and add in f32.
- *
- * SF_PARTS = 1: each number is rounded to bf16, 8 bits of it. That is precision bf16.
- * SF_PARTS = 3: each number is the exact sum of three bf16 numbers, 24 bits; of the nine products of parts the six that
- * matter are added up, the others are below 2^-26 of the product. That is f32, at more than twice the speed of vectors.
+/* Matrix products on the tiles of AMX: factors are rounded to bf16 (8 bits of each number), products are added in f32.
  *
  * Where the machine has no tiles, vectors compute what they would, bit by bit: two chains of multiply-adds a number of
  * the result, for the first and the second of each pair of depths, without denormal numbers. */
@@ -34,14 +30,10 @@ INLINE pairs nearest(vf x) {
     return ((pairs)x + 0x8000U) & 0xffff0000U;
 }
 
-/* Row `row` of SF_PARTS tiles: pairs of a number of `first` and one of `second`. */
-INLINE void pack_row(tile_words *parts, size_t row, vf first, vf second) {
-    for (size_t part = 0; part < SF_PARTS; part++) {
-        const pairs low = nearest(first), high = nearest(second), both = high | low >> 16;
-        memcpy(parts[part] + row * SIDE, &both, sizeof both);
-        first -= (vf)low;
-        second -= (vf)high;
-    }
+/* A row of a tile: pairs of a number of `first` and one of `second`. */
+INLINE void pack_row(uint32_t *row, vf first, vf second) {
+    const pairs both = nearest(second) | nearest(first) >> 16;
+    memcpy(row, &both, sizeof both);
 }
 
 INLINE vf load_some(const float *at, size_t count) {
@@ -53,52 +45,53 @@ static size_t at_least_0(size_t a, size_t b) {
 }
 
 /* Rows of A, 0 beyond `rows` and `depth`. */
-static void pack_left(tile_words *parts, const float *at, size_t row, size_t rows, size_t depth) {
+static void pack_left(tile_words tile, const float *at, size_t row, size_t rows, size_t depth) {
     for (size_t m = 0; m < SIDE; m++) {
         if (m < rows)
-            pack_row(parts, m, load_some(at + m * row, depth), load_some(at + m * row + SIDE, at_least_0(depth, SIDE)));
+            pack_row(tile + m * SIDE, load_some(at + m * row, depth),
+                     load_some(at + m * row + SIDE, at_least_0(depth, SIDE)));
         else
-            pack_row(parts, m, splat(0.0F), splat(0.0F));
+            pack_row(tile + m * SIDE, splat(0.0F), splat(0.0F));
     }
 }
 
-/* [steps][rows of tiles][parts] of A from row m and depth k on. */
+/* [steps][rows of tiles] of A from row m and depth k on. */
 static void pack_left_block(tile_words *out, sf_left A, size_t M, size_t K, size_t m, size_t k, size_t row_tiles,
                             size_t steps) {
     for (size_t step = 0; step < steps; step++)
-        for (size_t i = 0; i < row_tiles; i++, out += SF_PARTS) {
+        for (size_t i = 0; i < row_tiles; i++, out++) {
             const size_t row = m + i * SIDE, depth = k + step * DEPTH;
             const size_t rows = M - row < SIDE ? M - row : SIDE, deep = K - depth < DEPTH ? K - depth : DEPTH;
             const float *at = A.at + row * A.row + depth * A.column;
             if (A.column == 1) {
-                pack_left(out, at, A.row, rows, deep);
+                pack_left(*out, at, A.row, rows, deep);
             } else {
                 float upright[SIDE * DEPTH];
                 sf_transpose(upright, DEPTH, DEPTH, 1.0F, at, A.column, deep, SIDE);
-                pack_left(out, upright, DEPTH, rows, deep);
+                pack_left(*out, upright, DEPTH, rows, deep);
             }
         }
 }
 
-static void pack_right(tile_words *parts, const float *at, size_t row, size_t depth) {
+static void pack_right(tile_words tile, const float *at, size_t row, size_t depth) {
     for (size_t j = 0; j < SIDE; j++)
-        pack_row(parts, j, j < depth ? load(at + j * row) : splat(0.0F),
+        pack_row(tile + j * SIDE, j < depth ? load(at + j * row) : splat(0.0F),
                  j + SIDE < depth ? load(at + (j + SIDE) * row) : splat(0.0F));
 }
 
-/* [steps][columns of tiles][parts] of a B that is not prepared, from depth k and column n on. */
+/* [steps][columns of tiles] of a B that is not prepared, from depth k and column n on. */
 static void pack_right_block(tile_words *out, sf_right B, size_t K, size_t k, size_t n, size_t column_tiles,
                              size_t steps) {
     for (size_t step = 0; step < steps; step++)
-        for (size_t i = 0; i < column_tiles; i++, out += SF_PARTS) {
+        for (size_t i = 0; i < column_tiles; i++, out++) {
             const size_t column = n + i * SIDE, depth = k + step * DEPTH;
-            pack_right(out, B.at + column / SF_PANEL * B.panel + column % SF_PANEL + depth * B.row, B.row,
+            pack_right(*out, B.at + column / SF_PANEL * B.panel + column % SF_PANEL + depth * B.row, B.row,
                        K - depth < DEPTH ? K - depth : DEPTH);
         }
 }
 
 size_t sf_prepared_size(size_t K, size_t N) {
-    return tiles_of(K, DEPTH) * tiles_of(N, SIDE) * SF_PARTS * WORDS;
+    return tiles_of(K, DEPTH) * tiles_of(N, SIDE) * WORDS;
 }
 
 sf_right sf_prepare(float *room, sf_right B, size_t K, size_t N) {
@@ -107,53 +100,47 @@ sf_right sf_prepare(float *room, sf_right B, size_t K, size_t N) {
 }
 
 sf_right sf_right_from(sf_right B, size_t k, size_t n) {
-    B.at += B.prepared ? (k / DEPTH * B.row + n / SIDE) * SF_PARTS * WORDS : n / SF_PANEL * B.panel + k * B.row;
+    B.at += B.prepared ? (k / DEPTH * B.row + n / SIDE) * WORDS : n / SF_PANEL * B.panel + k * B.row;
     return B;
 }
-
-/* The products of parts that are added up, in this order: neighbours share a factor. */
-static const struct factors {
-    size_t left, right;
-} products[] = {
-    {0, 0},
-#if SF_PARTS == 3
-    {1, 0}, {2, 0}, {1, 1}, {0, 1}, {0, 2},
-#endif
-};
-enum { PRODUCTS = sizeof products / sizeof *products };
 
 typedef struct square { /* a square of up to 2 x 2 tiles of results and what it is the product of */
     float *C;
     size_t C_row;
-    const tile_words *left;  /* tile (step, row) at [step * left_step + row * SF_PARTS] */
-    const tile_words *right; /* tile (step, column) at [step * right_step + column * SF_PARTS] */
+    const tile_words *left;  /* tile (step, row) at [step * left_step + row] */
+    const tile_words *right; /* tile (step, column) at [step * right_step + column] */
     size_t left_step, right_step, steps;
+    bool add; /* to what C holds */
 } square;
 
 INLINE void multiply_in_hardware(const square *s, bool two_rows, bool two_columns) {
     const long C_bytes = (long)(s->C_row * sizeof(float)), bytes = SIDE * sizeof(uint32_t);
     float *below = s->C + SIDE * s->C_row;
-    _tile_loadd(0, s->C, C_bytes);
-    if (two_columns) _tile_loadd(1, s->C + SIDE, C_bytes);
-    if (two_rows) _tile_loadd(2, below, C_bytes);
-    if (two_rows && two_columns) _tile_loadd(3, below + SIDE, C_bytes);
+    if (s->add) {
+        _tile_loadd(0, s->C, C_bytes);
+        if (two_columns) _tile_loadd(1, s->C + SIDE, C_bytes);
+        if (two_rows) _tile_loadd(2, below, C_bytes);
+        if (two_rows && two_columns) _tile_loadd(3, below + SIDE, C_bytes);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
     for (size_t step = 0; step < s->steps; step++) {
         const tile_words *left = s->left + step * s->left_step, *right = s->right + step * s->right_step;
-#pragma GCC unroll 6
-        for (size_t i = 0; i < PRODUCTS; i++) {
-            if (i == 0 || products[i].left != products[i - 1].left) {
-                _tile_loadd(4, left[products[i].left], bytes);
-                if (two_rows) _tile_loadd(5, left[SF_PARTS + products[i].left], bytes);
-            }
-            if (i == 0 || products[i].right != products[i - 1].right) {
-                _tile_loadd(6, right[products[i].right], bytes);
-                if (two_columns) _tile_loadd(7, right[SF_PARTS + products[i].right], bytes);
-            }
-            _tile_dpbf16ps(0, 4, 6);
-            if (two_columns) _tile_dpbf16ps(1, 4, 7);
-            if (two_rows) _tile_dpbf16ps(2, 5, 6);
-            if (two_rows && two_columns) _tile_dpbf16ps(3, 5, 7);
+        _tile_loadd(4, left[0], bytes);
+        _tile_loadd(6, right[0], bytes);
+        _tile_dpbf16ps(0, 4, 6);
+        if (two_columns) {
+            _tile_loadd(7, right[1], bytes);
+            _tile_dpbf16ps(1, 4, 7);
         }
+        if (two_rows) {
+            _tile_loadd(5, left[1], bytes);
+            _tile_dpbf16ps(2, 5, 6);
+        }
+        if (two_rows && two_columns) _tile_dpbf16ps(3, 5, 7);
     }
     _tile_stored(0, s->C, C_bytes);
     if (two_columns) _tile_stored(1, s->C + SIDE, C_bytes);
@@ -183,13 +170,13 @@ static void multiply_tile(float *C, size_t C_row, const uint32_t *left, const ui
 }
 
 static void multiply_with_vectors(const square *s, bool two_rows, bool two_columns) {
+    const size_t rows = two_rows ? 2 : 1, columns = two_columns ? 2 : 1;
+    for (size_t m = 0; m < rows * SIDE && !s->add; m++) memset(s->C + m * s->C_row, 0, columns * SIDE * sizeof *s->C);
     for (size_t step = 0; step < s->steps; step++)
-        for (size_t i = 0; i < PRODUCTS; i++)
-            for (size_t row = 0; row < 1 + (size_t)two_rows; row++)
-                for (size_t column = 0; column < 1 + (size_t)two_columns; column++)
-                    multiply_tile(s->C + row * SIDE * s->C_row + column * SIDE, s->C_row,
-                                  s->left[step * s->left_step + row * SF_PARTS + products[i].left],
-                                  s->right[step * s->right_step + column * SF_PARTS + products[i].right]);
+        for (size_t row = 0; row < rows; row++)
+            for (size_t column = 0; column < columns; column++)
+                multiply_tile(s->C + row * SIDE * s->C_row + column * SIDE, s->C_row,
+                              s->left[step * s->left_step + row], s->right[step * s->right_step + column]);
 }
 
 static void multiply(const square *s, bool two_rows, bool two_columns, bool hardware) {
@@ -212,29 +199,30 @@ static void copy_rows(float *to, size_t to_row, const float *from, size_t from_r
 /* A square of which only `rows` rows are there. */
 static void multiply_edge(square s, size_t rows, bool two_rows, bool two_columns, bool hardware) {
     enum { WIDTH = 2 * SIDE };
-    _Alignas(64) float whole[WIDTH * WIDTH] = {0};
+    _Alignas(64) float whole[WIDTH * WIDTH];
     float *C = s.C;
     const size_t C_row = s.C_row, columns = two_columns ? WIDTH : SIDE;
-    copy_rows(whole, WIDTH, C, C_row, rows, columns);
+    if (s.add) {
+        memset(whole, 0, sizeof whole);
+        copy_rows(whole, WIDTH, C, C_row, rows, columns);
+    }
     s.C = whole;
     s.C_row = WIDTH;
     multiply(&s, two_rows, two_columns, hardware);
     copy_rows(C, C_row, whole, WIDTH, rows, columns);
 }
 
-/* What C holds before anything is added to it. */
-static void start_rows(float *C, size_t C_row, const float *bias, size_t M, size_t N) {
-    for (size_t m = 0; m < M; m++)
-        for (size_t n = 0; n < N; n += VL) store(C + m * C_row + n, bias != NULL ? load(bias + n) : splat(0.0F));
+static void fill_with_bias(float *C, size_t C_row, const float *bias, size_t M, size_t N) {
+    for (size_t m = 0; m < M; m++) memcpy(C + m * C_row, bias, N * sizeof *C);
 }
 
 void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const float *bias /* [N] */, bool add, size_t M,
              size_t N, size_t K) {
-    _Alignas(64) tile_words left[STEPS * ROWS_AT_ONCE * SF_PARTS], right[STEPS * COLUMNS_AT_ONCE * SF_PARTS];
+    _Alignas(64) tile_words left[STEPS * ROWS_AT_ONCE], right[STEPS * COLUMNS_AT_ONCE];
     const bool hardware = sf_tiles_in_hardware();
     const unsigned control = _mm_getcsr();
     if (!hardware) _mm_setcsr(control | 0x8040); /* as tiles do: denormal numbers are 0 */
-    if (!add) start_rows(C, C_row, bias, M, N);
+    if (bias != NULL) fill_with_bias(C, C_row, bias, M, N);
     for (size_t k = 0; k < K; k += STEPS * DEPTH)
         for (size_t m = 0; m < M; m += ROWS_AT_ONCE * SIDE) {
             const size_t steps = K - k < STEPS * DEPTH ? tiles_of(K - k, DEPTH) : STEPS;
@@ -249,11 +237,12 @@ void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const fl
                     for (size_t i = 0; i < row_tiles; i += 2) {
                         const square s = {.C = C + (m + i * SIDE) * C_row + n + j * SIDE,
                                           .C_row = C_row,
-                                          .left = left + i * SF_PARTS,
-                                          .right = tiles + j * SF_PARTS,
-                                          .left_step = row_tiles * SF_PARTS,
-                                          .right_step = (B.prepared ? B.row : column_tiles) * SF_PARTS,
-                                          .steps = steps};
+                                          .left = left + i,
+                                          .right = tiles + j,
+                                          .left_step = row_tiles,
+                                          .right_step = B.prepared ? B.row : column_tiles,
+                                          .steps = steps,
+                                          .add = add || bias != NULL || k > 0};
                         const size_t rows = M - m - i * SIDE;
                         const bool two_rows = i + 1 < row_tiles, two_columns = j + 1 < column_tiles;
                         if (rows < SIDE * (1 + (size_t)two_rows))

@@ -74,10 +74,41 @@ INLINE void offer_lanes(best_keys *best, size_t K, const float *scores, float si
     }
 }
 
+enum { FEW = 4 * VL }; /* keys whose scores fit into four vectors */
+
+/* The K greatest of at most FEW scores: K times the greatest that is left, without a branch that depends on them. */
+INLINE void select_among_few(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
+    const vf none = splat(-INFINITY);
+    vf left[4];
+    for (size_t v = 0; v < 4; v++) {
+        const size_t real = T > v * VL ? T - v * VL : 0;
+        const vf here = real == 0    ? none
+                        : real >= VL ? splat(sign) * load(scores + v * VL)
+                                     : splat(sign) * load_first(scores + v * VL, real, -sign * INFINITY);
+        left[v] = max_of(here, none); /* NaN is above nothing */
+    }
+    uint64_t free = T == 64 ? UINT64_MAX : (UINT64_C(1) << T) - 1, taken = 0;
+    for (size_t k = 0; k < K; k++) {
+        const float greatest = max_lanes(max_of(max_of(left[0], left[1]), max_of(left[2], left[3])));
+        uint64_t candidates = 0;
+        for (size_t v = 0; v < 4; v++) candidates |= (uint64_t)lanes_from(left[v], greatest) << v * VL;
+        candidates &= free;
+        const uint64_t first = candidates & -candidates;
+        free ^= first;
+        taken |= first;
+        for (size_t v = 0; v < 4; v++) left[v] = if_bits((uint32_t)(first >> v * VL), none, left[v]);
+    }
+    for (size_t k = 0; k < K; k++, taken &= taken - 1) keys[k] = (uint32_t)__builtin_ctzll(taken);
+}
+
 /* The K greatest of sign * scores, ties to the lower index, in ascending order of index. Only what is not below a
  * bound, a few more than K, is looked at one by one. */
 INLINE void select_signed(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
     enum { STRIDE = 4 * VL };
+    if (T <= FEW) {
+        select_among_few(keys, scores, sign, T, K);
+        return;
+    }
     best_keys best = {.found = 0};
     const float bound = K <= VL && T >= (size_t)2 * VL ? lower_bound(scores, sign, T, K) : -INFINITY;
     size_t j = 0;

@@ -66,16 +66,21 @@ INLINE vf max_of(vf a, vf b) {
 #endif
 }
 
-/* v in the lanes whose bit is set, 0 in the others. */
-INLINE vf masked(uint32_t bits, vf v) {
+/* yes in the lanes whose bit is set, no in the others. */
+INLINE vf if_bits(uint32_t bits, vf yes, vf no) {
 #if defined(__AVX512F__)
-    return (vf)_mm512_maskz_mov_ps((__mmask16)bits, (__m512)v);
+    return (vf)_mm512_mask_blend_ps((__mmask16)bits, (__m512)no, (__m512)yes);
 #else
     vi lane_bits = {0};
     for (int l = 0; l < VL; l++) lane_bits[l] = 1 << l;
     const vi chosen = (((int32_t)bits - (vi){0}) & lane_bits) == lane_bits;
-    return (vf)(chosen & (vi)v);
+    return (vf)((chosen & (vi)yes) | (~chosen & (vi)no));
 #endif
+}
+
+/* v in the lanes whose bit is set, 0 in the others. */
+INLINE vf masked(uint32_t bits, vf v) {
+    return if_bits(bits, v, (vf){0});
 }
 
 #if defined(__AVX512F__)

@@ -1,5 +1,8 @@
-/* Every key kept, softmax: a tile of queries at a time, so memory is linear in T. The backward pass computes weights
- * again from two numbers a row, for a tile of queries and keys that stays in the nearest cache. */
+/* Every key kept, softmax: a tile of queries and keys at a time, which stays in the nearest cache, so memory is linear
+ * in T. The forward pass knows the largest score of a row only at the end and corrects what it summed up so far as it
+ * goes; the backward pass computes weights again from two numbers a row. */
+#include <math.h>
+
 #include "kernels/cpu/attention.h"
 
 static sf_softmax_stats *stats_of(const sf_head *head) {
@@ -15,23 +18,47 @@ sf_right sf_scaled_keys(const sf_head *head) {
     return sf_prepare(work->across[0], keys_t, Cp, plan->rows.Tp);
 }
 
+/* Shrinks what the context holds of earlier keys, and adds what these keys give. */
+static void forward_part(const sf_head *head, sf_softmax_sums *sums, const sf_softmax_tile *part, sf_right keys_t,
+                         sf_right values) {
+    const size_t Cp = head->job->plan->rows.Cp, stride = head->context_stride, rows = part->queries;
+    const float *q = head->q + part->first_query * head->stride;
+    float *context = head->context + part->first_query * stride;
+    const bool more = part->first_key > 0;
+    sf_gemm(part->at, part->row, (sf_left){q, head->stride, 1}, sf_right_from(keys_t, 0, part->first_key), NULL, false,
+            rows, sf_padded(part->keys), Cp);
+    sf_softmax_rows(part, sums, &head->drop);
+    for (size_t i = 0; i < rows && more; i++)
+        if (sums->shrink[i] != 1.0F) sf_row_scale(context + i * stride, sums->shrink[i], Cp);
+    sf_gemm(context, stride, (sf_left){part->at, part->row, 1}, sf_right_from(values, part->first_key, 0), NULL, more,
+            rows, Cp, part->keys);
+}
+
 void sf_dense_forward(const sf_head *head) {
     const sf_cpu_plan *plan = head->job->plan;
     const sf_workspace *work = head->job->work;
-    const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, Tp = plan->rows.Tp;
+    const size_t T = plan->model->shape.T, Cp = plan->rows.Cp;
     sf_softmax_stats *stats = stats_of(head);
     const sf_right keys_t = sf_scaled_keys(head);
     const sf_right values = sf_prepare(work->upright[1], sf_plain(head->v, head->stride), T, Cp);
-    for (size_t first = 0; first < T; first += SF_QUERY_TILE) {
-        const size_t rows = T - first < SF_QUERY_TILE ? T - first : SF_QUERY_TILE;
-        sf_gemm(work->tile, Tp, (sf_left){head->q + first * head->stride, head->stride, 1}, keys_t, NULL, false, rows,
-                Tp, Cp);
-        for (size_t i = 0; i < rows; i++)
-            stats[first + i] = sf_softmax_row(work->tile + i * Tp, &head->drop, first + i, T);
-        sf_gemm(head->context + first * head->context_stride, head->context_stride, (sf_left){work->tile, Tp, 1},
-                values, NULL, false, rows, Cp, T);
-        for (size_t i = first; i < first + rows; i++)
-            sf_row_scale(head->context + i * head->context_stride, stats[i].inverse_total, Cp);
+    sf_softmax_sums sums;
+    for (size_t query = 0; query < T; query += SF_QUERY_TILE) {
+        sf_softmax_tile part = {.at = work->tile,
+                                .row = SF_KEY_TILE,
+                                .first_query = query,
+                                .queries = T - query < SF_QUERY_TILE ? T - query : SF_QUERY_TILE};
+        for (size_t i = 0; i < SF_QUERY_TILE; i++) {
+            sums.largest[i] = -INFINITY;
+            sums.total[i] = 0.0F;
+        }
+        for (; part.first_key < T; part.first_key += SF_KEY_TILE) {
+            part.keys = T - part.first_key < SF_KEY_TILE ? T - part.first_key : SF_KEY_TILE;
+            forward_part(head, &sums, &part, keys_t, values);
+        }
+        for (size_t i = 0; i < part.queries; i++) {
+            stats[query + i] = (sf_softmax_stats){sums.largest[i], 1.0F / sums.total[i]};
+            sf_row_scale(head->context + (query + i) * head->context_stride, stats[query + i].inverse_total, Cp);
+        }
     }
 }
 

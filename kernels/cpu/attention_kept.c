@@ -295,8 +295,10 @@ void sf_kept_forward(const sf_head *head) {
 void sf_kept_clear(const sf_head *head, size_t first_key, size_t keys) {
     const size_t Cp = head->job->plan->rows.Cp;
     for (size_t j = first_key; j < first_key + keys; j++) {
-        memset(head->dk + j * head->stride, 0, Cp * sizeof(float));
-        memset(head->dv + j * head->stride, 0, Cp * sizeof(float));
+        for (size_t c = 0; c < Cp; c += VL) {
+            store(head->dk + j * head->stride + c, splat(0.0F));
+            store(head->dv + j * head->stride + c, splat(0.0F));
+        }
     }
 }
 

@@ -183,6 +183,7 @@ static void run_stretch(const sf_job *prototype, const sf_batch *batch, float *l
     for (size_t first = part.first; first < part.end; first += prototype->plan->group) {
         sf_job job = *prototype;
         job.first = first;
+        job.fresh = first == part.first;
         job.n = part.end - first < job.plan->group ? part.end - first : job.plan->group;
         job.tokens = batch->tokens + first * s->T;
         job.labels = batch->labels + first;
@@ -200,6 +201,13 @@ static sf_arena *rewound(sf_arena *arena) {
 
 static size_t worker_now(const sf_cpu_crew *crew) {
     return crew->workers > 1 ? (size_t)omp_get_thread_num() : 0;
+}
+
+/* What sequences add to one by one. The rest of a gradient is written before it is added to. */
+static void clear_embedding_and_head(float *gradient, const sf_model *model) {
+    const size_t blocks = sf_model_block(model, 0)->offset, head = sf_model_head(model)->offset;
+    memset(gradient, 0, blocks * sizeof *gradient);
+    memset(gradient + head, 0, (model->size - head) * sizeof *gradient);
 }
 
 void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,
@@ -222,7 +230,7 @@ void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] 
             float *part = crew->chunk_slots > 1 ? crew->chunk_gradients + c * size
                           : c == 0              ? gradient
                                                 : crew->chunk_gradients;
-            memset(part, 0, size * sizeof *part);
+            clear_embedding_and_head(part, plan->model);
             const sf_job job = {.plan = plan,
                                 .packed = packed,
                                 .params = params,

@@ -244,6 +244,11 @@ static void block_forward(const site *all) {
     if (all->job->observer != NULL) show(all);
 }
 
+/* Whether there is something that the gradient of the weights adds to. */
+static bool adds(const site *at) {
+    return at->first > 0 || !at->job->fresh;
+}
+
 /* Gradient of a linear layer whose outputs come in `groups` padded groups (the heads) of C rows each:
  * adds to weight and bias gradients; dx [R,inputs] = dy W, plus what it held if `add`. */
 static void linear_backward(float *dx, bool add, const site *at, int weight, const float *dy, size_t dy_row,
@@ -255,7 +260,7 @@ static void linear_backward(float *dx, bool add, const site *at, int weight, con
         const float *dy_group = dy + g * sf_padded(width);
         const size_t first = w->offset + g * width * w->stride;
         sf_gemm(at->job->gradient + first, w->stride, (sf_left){dy_group, 1, dy_row}, sf_plain(x, w->stride), NULL,
-                true, width, w->stride, at->R);
+                adds(at), width, w->stride, at->R);
         sf_gemm(dx, w->stride, (sf_left){dy_group, dy_row, 1}, back[g].at, NULL, add || g > 0, at->R, w->stride, width);
     }
 }
@@ -272,12 +277,12 @@ static void join_and_transform_backward(const site *at) {
 
     if (!pre) sf_rows_norm_backward(at->dx, at->dx, t->normed2, t->rstd2, false, R, s->C);
     sf_rows_drop(work->branch, false, at->dx, mask, t->kept_mlp, R, s->C);
-    sf_rows_sum(gradient + at->params[SF_B2].offset, work->branch, Cp, R, Cp);
+    sf_rows_sum(gradient + at->params[SF_B2].offset, adds(at), work->branch, Cp, R, Cp);
     sf_rows_activate(work->active, t->hidden, s->activation, R * Fp);
     linear_backward(work->dhidden, false, at, SF_W2, work->branch, Cp, work->active);
     sf_rows_activate_backward(work->dhidden, t->hidden, s->activation, R * Fp);
     if (mask.threshold > 0) sf_rows_drop(work->dhidden, false, work->dhidden, mask, t->kept_hidden, R, s->F);
-    sf_rows_sum(gradient + at->params[SF_B1].offset, work->dhidden, Fp, R, Fp);
+    sf_rows_sum(gradient + at->params[SF_B1].offset, adds(at), work->dhidden, Fp, R, Fp);
     linear_backward(work->dbranch, false, at, SF_W1, work->dhidden, Fp, pre ? t->normed2 : t->normed1);
     if (pre)
         sf_rows_norm_backward(at->dx, work->dbranch, t->normed2, t->rstd2, true, R, s->C);
@@ -286,7 +291,7 @@ static void join_and_transform_backward(const site *at) {
 
     if (!pre) sf_rows_norm_backward(at->dx, at->dx, t->normed1, t->rstd1, false, R, s->C);
     sf_rows_drop(work->branch, false, at->dx, mask, t->kept_attention, R, s->C);
-    sf_rows_sum(gradient + at->params[SF_BO].offset, work->branch, Cp, R, Cp);
+    sf_rows_sum(gradient + at->params[SF_BO].offset, adds(at), work->branch, Cp, R, Cp);
     linear_backward(at->dcontext, false, at, SF_WO, work->branch, Cp, t->context);
 }
 
@@ -299,7 +304,7 @@ static void project_backward(const site *at) {
     static const int projections[] = {SF_WQ, SF_WK, SF_WV};
     for (size_t i = 0; i < 3; i++) {
         const float *dy = at->dqkv + i * HCp;
-        sf_rows_sum(at->job->gradient + at->params[projections[i] + 1].offset, dy, 3 * HCp, R, HCp);
+        sf_rows_sum(at->job->gradient + at->params[projections[i] + 1].offset, adds(at), dy, 3 * HCp, R, HCp);
         linear_backward(dbranch, i > 0, at, projections[i], dy, 3 * HCp, pre ? t->normed1 : t->input);
     }
     if (pre)

@@ -102,6 +102,7 @@ typedef struct sf_job { /* one group of sequences on one worker */
     bool *correct;               /* [n] */
     float *logits;               /* [n,classes], may be NULL */
     float *gradient;             /* [size], added to; NULL: forward only */
+    bool fresh;                  /* nothing to add to yet, but embedding and head are 0 */
     double gradient_scale;       /* 1 / B */
     const sf_observer *observer; /* may be NULL */
     size_t worker;

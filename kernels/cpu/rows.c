@@ -237,11 +237,11 @@ void sf_rows_add(float *x, const float *y, size_t count) {
     for (size_t i = 0; i < count; i += VL) store(x + i, load(x + i) + load(y + i));
 }
 
-void sf_rows_sum(float *sums /* [N] */, const float *x /* [R,N] */, size_t x_row, size_t R, size_t N) {
+void sf_rows_sum(float *sums /* [N] */, bool add, const float *x /* [R,N] */, size_t x_row, size_t R, size_t N) {
     for (size_t n = 0; n < N; n += VL) {
         vf sum = {0};
         for (size_t r = 0; r < R; r++) sum += load(x + r * x_row + n);
-        store(sums + n, load(sums + n) + sum);
+        store(sums + n, add ? load(sums + n) + sum : sum);
     }
 }
 
@@ -265,22 +265,43 @@ INLINE uint32_t real_bits(size_t j, size_t T) {
     return T - j >= VL ? UINT32_MAX : (UINT32_C(1) << (T - j)) - 1;
 }
 
-sf_softmax_stats sf_softmax_row(float *row /* [padded T] */, const sf_weight_drop *drop, size_t query, size_t T) {
-    const size_t whole = T / VL * VL; /* vectors without padding */
+static float largest_of(const float *row, size_t count) {
     vf largest = splat(-INFINITY);
-    for (size_t j = 0; j < whole; j += VL) largest = max_of(load(row + j), largest);
-    float top = max_lanes(largest);
-    for (size_t j = whole; j < T; j++) top = row[j] > top ? row[j] : top;
+    size_t j = 0;
+    for (; j + VL <= count; j += VL) largest = max_of(load(row + j), largest);
+    if (j < count) largest = max_of(load_first(row + j, count - j, -INFINITY), largest);
+    return max_lanes(largest);
+}
+
+static vf weigh_row(float *row, float largest, const sf_weight_drop *drop, size_t query, size_t first_key,
+                    size_t keys) {
     vf total = {0};
-    for (size_t j = 0; j < T; j += 64) {
-        const uint64_t kept = drop->mask.threshold > 0 ? kept_of_weights(drop, query, j) : 0;
-        for (size_t c = 0; c < 64 && j + c < T; c += VL) {
-            const vf weight = masked(real_bits(j + c, T), exp_below_zero(load(row + j + c) - splat(top)));
+    for (size_t j = 0; j < keys; j += 64) {
+        const uint64_t kept = drop->mask.threshold > 0 ? kept_of_weights(drop, query, first_key + j) : 0;
+        for (size_t c = 0; c < 64 && j + c < keys; c += VL) {
+            const vf weight = masked(real_bits(j + c, keys), exp_below_zero(load(row + j + c) - splat(largest)));
             total += weight;
             store(row + j + c, drop->mask.threshold > 0 ? weight * factors_at(kept, c, drop->mask.scale) : weight);
         }
     }
-    return (sf_softmax_stats){top, 1.0F / sum_lanes(total)};
+    return total;
+}
+
+/* First the largest of every row, then all weights: the second pass need not wait for the ends of the first. */
+void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const sf_weight_drop *drop) {
+    float before[SF_QUERY_TILE_MOST] = {0};
+    for (size_t i = 0; i < tile->queries; i++) {
+        const float largest = largest_of(tile->at + i * tile->row, tile->keys);
+        before[i] = sums->largest[i];
+        sums->largest[i] = before[i] > largest ? before[i] : largest;
+    }
+    for (size_t i = 0; i < tile->queries; i += VL)
+        store(sums->shrink + i, exp_below_zero(load(before + i) - load(sums->largest + i)));
+    for (size_t i = 0; i < tile->queries; i++) {
+        const vf total = weigh_row(tile->at + i * tile->row, sums->largest[i], drop, tile->first_query + i,
+                                   tile->first_key, tile->keys);
+        sums->total[i] = sums->total[i] * sums->shrink[i] + sum_lanes(total);
+    }
 }
 
 void sf_softmax_row_backward(float *row /* [padded keys] */, float *slopes /* [padded keys] */, sf_softmax_stats stats,

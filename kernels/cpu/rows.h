@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 #include "kernels/cpu/isa.h"
-#include "model/model.h"
+#include "kernels/cpu/plan.h"
 
 #define sf_rows_norm              ISA(sf_rows_norm)
 #define sf_rows_norm_backward     ISA(sf_rows_norm_backward)
@@ -18,7 +18,7 @@
 #define sf_add_scaled             ISA(sf_add_scaled)
 #define sf_row_scale              ISA(sf_row_scale)
 #define sf_dot                    ISA(sf_dot)
-#define sf_softmax_row            ISA(sf_softmax_row)
+#define sf_softmax_rows           ISA(sf_softmax_rows)
 #define sf_softmax_row_backward   ISA(sf_softmax_row_backward)
 
 typedef struct sf_drop_mask { /* threshold 0: nothing is dropped */
@@ -44,8 +44,8 @@ void sf_rows_drop(float *y, bool add, const float *x /* [R,padded columns] */, s
                   const uint64_t *kept /* [R,columns / 64 rounded up] */, size_t R, size_t columns);
 
 void sf_rows_add(float *x, const float *y, size_t count);
-/* sums[n] += sum over rows of x[r][n]. */
-void sf_rows_sum(float *sums /* [N] */, const float *x /* [R,N] */, size_t x_row, size_t R, size_t N);
+/* sums[n] = (add ? sums[n] : 0) + the sum over rows of x[r][n]. */
+void sf_rows_sum(float *sums /* [N] */, bool add, const float *x /* [R,N] */, size_t x_row, size_t R, size_t N);
 
 /* Factors (0 or scale) of listed elements of R rows of a matrix [any,columns]: row r has those from offsets[r] to
  * offsets[r + 1]. */
@@ -67,9 +67,22 @@ typedef struct sf_weight_drop { /* dropout of a head's weights */
     size_t draws_per_row;
 } sf_weight_drop;
 
-/* Scores become weights in place, exp(s - largest) over the first T, yet to be divided by their total, and then what
- * dropout leaves of them; padding becomes 0. */
-sf_softmax_stats sf_softmax_row(float *row /* [padded T] */, const sf_weight_drop *drop, size_t query, size_t T);
+typedef struct sf_softmax_tile { /* scores of some queries and keys, `row` floats a query */
+    float *at;
+    size_t row;
+    size_t first_query, queries; /* at most SF_QUERY_TILE_MOST */
+    size_t first_key, keys;      /* first_key is a multiple of 64 */
+} sf_softmax_tile;
+
+typedef struct sf_softmax_sums {                                  /* of the keys seen so far, a number a query */
+    float largest[SF_QUERY_TILE_MOST], total[SF_QUERY_TILE_MOST]; /* -INFINITY and 0 before the first */
+    float
+        shrink[SF_QUERY_TILE_MOST]; /* brings what was summed up with the weights of earlier keys to the new largest */
+} sf_softmax_sums;
+
+/* Scores become weights in place, exp(s - largest so far), yet to be divided by their total, and then what dropout
+ * leaves of them; padding becomes 0. */
+void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const sf_weight_drop *drop);
 /* Of `keys` keys from first_key (a multiple of 64) on. row: scores in, weights after dropout out. slopes: gradients of
  * those weights in, scale * those of the scores out; `mean` is theirs under the weights, over all keys. */
 void sf_softmax_row_backward(float *row /* [padded keys] */, float *slopes /* [padded keys] */, sf_softmax_stats stats,

@@ -18,6 +18,15 @@ sf_right sf_scaled_keys(const sf_head *head) {
     return sf_prepare(work->across[0], keys_t, Cp, plan->rows.Tp);
 }
 
+/* All keys of a tile of queries. */
+static sf_softmax_tile tile_of(const sf_head *head, size_t query) {
+    const size_t T = head->job->plan->model->shape.T;
+    return (sf_softmax_tile){.at = head->job->work->tile,
+                             .row = SF_KEY_TILE,
+                             .first_query = query,
+                             .queries = T - query < SF_QUERY_TILE ? T - query : SF_QUERY_TILE};
+}
+
 /* Shrinks what the context holds of earlier keys, and adds what these keys give. */
 static void forward_part(const sf_head *head, sf_softmax_sums *sums, const sf_softmax_tile *part, sf_right keys_t,
                          sf_right values) {
@@ -43,10 +52,7 @@ void sf_dense_forward(const sf_head *head) {
     const sf_right values = sf_prepare(work->upright[1], sf_plain(head->v, head->stride), T, Cp);
     sf_softmax_sums sums;
     for (size_t query = 0; query < T; query += SF_QUERY_TILE) {
-        sf_softmax_tile part = {.at = work->tile,
-                                .row = SF_KEY_TILE,
-                                .first_query = query,
-                                .queries = T - query < SF_QUERY_TILE ? T - query : SF_QUERY_TILE};
+        sf_softmax_tile part = tile_of(head, query);
         for (size_t i = 0; i < SF_QUERY_TILE; i++) {
             sums.largest[i] = -INFINITY;
             sums.total[i] = 0.0F;
@@ -66,35 +72,29 @@ typedef struct operands { /* right-hand sides: of the whole head, and of the par
     sf_right keys_t, values_t, keys, queries, dcontext;
 } operands;
 
-/* The part of the backward pass that belongs to `rows` queries and `keys` keys. */
-typedef struct part {
-    size_t first_query, rows, first_key, keys;
-    const sf_softmax_stats *stats; /* of the queries, as dots */
-    const float *dots;             /* dcontext . context: the mean of the weights' gradients under the weights */
-} part;
-
-static void backward_part(const sf_head *head, const part *p, const operands *by) {
-    enum { ROW = SF_KEY_TILE };
+/* The part of the backward pass that belongs to some queries and keys. dots are dcontext . context: the means of the
+ * weights' gradients under the weights. */
+static void backward_part(const sf_head *head, const sf_softmax_tile *part, const sf_softmax_stats *stats,
+                          const float *dots, const operands *by) {
     const sf_cpu_plan *plan = head->job->plan;
-    const sf_workspace *work = head->job->work;
-    const size_t Cp = plan->rows.Cp, stride = head->stride, width = sf_padded(p->keys);
-    const bool more_keys = p->first_key > 0,
-               more_queries = p->first_query > 0; /* what dq, and dk and dv, gather over */
-    const float *q = head->q + p->first_query * stride;
-    const float *dcontext = head->dcontext + p->first_query * head->context_stride;
-    sf_gemm(work->tile, ROW, (sf_left){q, stride, 1}, sf_right_from(by->keys_t, 0, p->first_key), NULL, false, p->rows,
+    float *dtile = head->job->work->dtile;
+    const size_t Cp = plan->rows.Cp, stride = head->stride, width = sf_padded(part->keys), row = part->row;
+    const size_t rows = part->queries;
+    const bool more_keys = part->first_key > 0,
+               more_queries = part->first_query > 0; /* what dq, and dk and dv, gather over */
+    const float *q = head->q + part->first_query * stride;
+    const float *dcontext = head->dcontext + part->first_query * head->context_stride;
+    sf_gemm(part->at, row, (sf_left){q, stride, 1}, sf_right_from(by->keys_t, 0, part->first_key), NULL, false, rows,
             width, Cp);
-    sf_gemm(work->dtile, ROW, (sf_left){dcontext, head->context_stride, 1},
-            sf_right_from(by->values_t, 0, p->first_key), NULL, false, p->rows, width, Cp);
-    for (size_t i = 0; i < p->rows; i++)
-        sf_softmax_row_backward(work->tile + i * ROW, work->dtile + i * ROW, p->stats[i], p->dots[i], plan->score_scale,
-                                &head->drop, p->first_query + i, p->first_key, p->keys);
-    sf_gemm(head->dq + p->first_query * stride, stride, (sf_left){work->dtile, ROW, 1},
-            sf_right_from(by->keys, p->first_key, 0), NULL, more_keys, p->rows, Cp, p->keys);
-    sf_gemm(head->dk + p->first_key * stride, stride, (sf_left){work->dtile, 1, ROW}, by->queries, NULL, more_queries,
-            p->keys, Cp, p->rows);
-    sf_gemm(head->dv + p->first_key * stride, stride, (sf_left){work->tile, 1, ROW}, by->dcontext, NULL, more_queries,
-            p->keys, Cp, p->rows);
+    sf_gemm(dtile, row, (sf_left){dcontext, head->context_stride, 1}, sf_right_from(by->values_t, 0, part->first_key),
+            NULL, false, rows, width, Cp);
+    sf_softmax_rows_backward(part, dtile, stats, dots, plan->score_scale, &head->drop);
+    sf_gemm(head->dq + part->first_query * stride, stride, (sf_left){dtile, row, 1},
+            sf_right_from(by->keys, part->first_key, 0), NULL, more_keys, rows, Cp, part->keys);
+    sf_gemm(head->dk + part->first_key * stride, stride, (sf_left){dtile, 1, row}, by->queries, NULL, more_queries,
+            part->keys, Cp, rows);
+    sf_gemm(head->dv + part->first_key * stride, stride, (sf_left){part->at, 1, row}, by->dcontext, NULL, more_queries,
+            part->keys, Cp, rows);
 }
 
 void sf_dense_backward(const sf_head *head) {
@@ -109,18 +109,13 @@ void sf_dense_backward(const sf_head *head) {
     for (size_t i = 0; i < T; i++)
         work->drow[i] = sf_dot(head->dcontext + i * head->context_stride, head->context + i * head->context_stride, Cp);
     for (size_t query = 0; query < T; query += SF_QUERY_TILE) {
-        const size_t rows = T - query < SF_QUERY_TILE ? T - query : SF_QUERY_TILE;
-        const float *dcontext = head->dcontext + query * head->context_stride;
-        by.queries = sf_prepare(work->queries[0], sf_plain(head->q + query * head->stride, head->stride), rows, Cp);
-        by.dcontext = sf_prepare(work->queries[1], sf_plain(dcontext, head->context_stride), rows, Cp);
-        for (size_t key = 0; key < T; key += SF_KEY_TILE) {
-            const part p = {.first_query = query,
-                            .rows = rows,
-                            .first_key = key,
-                            .keys = T - key < SF_KEY_TILE ? T - key : SF_KEY_TILE,
-                            .stats = stats + query,
-                            .dots = work->drow + query};
-            backward_part(head, &p, &by);
+        sf_softmax_tile part = tile_of(head, query);
+        const float *q = head->q + query * head->stride, *dcontext = head->dcontext + query * head->context_stride;
+        by.queries = sf_prepare(work->queries[0], sf_plain(q, head->stride), part.queries, Cp);
+        by.dcontext = sf_prepare(work->queries[1], sf_plain(dcontext, head->context_stride), part.queries, Cp);
+        for (; part.first_key < T; part.first_key += SF_KEY_TILE) {
+            part.keys = T - part.first_key < SF_KEY_TILE ? T - part.first_key : SF_KEY_TILE;
+            backward_part(head, &part, stats + query, work->drow + query, &by);
         }
     }
 }

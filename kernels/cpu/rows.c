@@ -140,11 +140,11 @@ void sf_rows_activate_backward(float *dz /* in: dy */, const float *z, sf_activa
 
 /* Bit c is set where column c of 64 is kept. */
 #if defined(__AVX512F__)
-INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, uint32_t first_draw) {
+INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, const philox_keys *keys, uint32_t first_draw) {
     const __m256i consecutive = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m512i threshold = _mm512_set1_epi16((short)mask.threshold), low_halves = _mm512_set1_epi64(0xffffffff);
     __m512i x[4];
-    philox_lanes(x, index, _mm256_add_epi32(consecutive, _mm256_set1_epi32((int)first_draw)));
+    philox_lanes(x, index, keys, _mm256_add_epi32(consecutive, _mm256_set1_epi32((int)first_draw)));
     uint64_t kept = 0;
     for (size_t pair = 0; pair < 2; pair++) { /* two words a lane: 16-bit element 4 * draw + lane */
         const __m512i words =
@@ -156,11 +156,11 @@ INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, uint32_t fi
     return kept;
 }
 #else
-INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, uint32_t first_draw) {
+INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, const philox_keys *keys, uint32_t first_draw) {
     uint32_t draws[8], words[4][8];
     uint64_t kept = 0;
     for (uint32_t i = 0; i < 8; i++) draws[i] = first_draw + i;
-    philox_eight(words, index, draws);
+    philox_eight(words, index, keys, draws);
     for (size_t w = 0; w < 4; w++) {
         uint64_t bits = 0;
 #if defined(__AVX2__)
@@ -186,17 +186,19 @@ INLINE vf factors_at(uint64_t kept, size_t c, float scale) {
 }
 
 /* The same for the weights of one query, from key `first` (a multiple of 64) on. */
-INLINE uint64_t kept_of_weights(const sf_weight_drop *drop, size_t query, size_t first) {
-    return kept_of_64(drop->mask, &drop->index, (uint32_t)(query * drop->draws_per_row + first / 8));
+INLINE uint64_t kept_of_weights(const sf_weight_drop *drop, const philox_keys *keys, size_t query, size_t first) {
+    return kept_of_64(drop->mask, &drop->index, keys, (uint32_t)(query * drop->draws_per_row + first / 8));
 }
 
 void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask mask, const sf_index *index,
                   size_t first_row, size_t R, size_t columns) {
     const uint32_t per_row = sf_dropout_draws_per_row(columns);
     const size_t groups = sf_kept_words(columns);
+    const philox_keys keys = philox_keys_of(index);
     for (size_t r = 0; r < R; r++)
         for (size_t group = 0; group < groups; group++)
-            kept[r * groups + group] = kept_of_64(mask, index, (uint32_t)((first_row + r) * per_row + group * 8));
+            kept[r * groups + group] =
+                kept_of_64(mask, index, &keys, (uint32_t)((first_row + r) * per_row + group * 8));
 }
 
 void sf_keep_factors_of(float *factors /* [offsets[any]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
@@ -204,6 +206,7 @@ void sf_keep_factors_of(float *factors /* [offsets[any]] */, sf_drop_mask mask, 
                         size_t first_row, size_t R) {
     const uint32_t per_row = sf_dropout_draws_per_row(columns);
     const size_t end = offsets[first_row + R];
+    const philox_keys keys = philox_keys_of(index);
     uint32_t draws[8] = {0}, words[4][8];
     for (size_t start = offsets[first_row], row = first_row; start < end; start += 8) { /* eight, of whatever rows */
         const size_t now = end - start < 8 ? end - start : 8;
@@ -212,7 +215,7 @@ void sf_keep_factors_of(float *factors /* [offsets[any]] */, sf_drop_mask mask, 
             while (start + i >= offsets[row + 1]) row++;
             draws[i] = (uint32_t)row * per_row + column / 64 * 8 + column % 8;
         }
-        philox_eight(words, index, draws);
+        philox_eight(words, index, &keys, draws);
         for (size_t i = 0; i < now; i++) {
             const uint32_t lane = listed[start + i] % 64 / 8;
             const uint32_t bits = words[lane / 2][i] >> 16 * (lane % 2) & 0xffffU;
@@ -273,18 +276,37 @@ static float largest_of(const float *row, size_t count) {
     return max_lanes(largest);
 }
 
-static vf weigh_row(float *row, float largest, const sf_weight_drop *drop, size_t query, size_t first_key,
-                    size_t keys) {
+/* Weights of up to 64 keys; `whole` (all 64 are there) and `drops` are constants where this is inlined. */
+INLINE vf weigh_some(float *row, float largest, uint64_t kept, float scale, size_t keys, bool whole, bool drops) {
     vf total = {0};
-    for (size_t j = 0; j < keys; j += 64) {
-        const uint64_t kept = drop->mask.threshold > 0 ? kept_of_weights(drop, query, first_key + j) : 0;
-        for (size_t c = 0; c < 64 && j + c < keys; c += VL) {
-            const vf weight = masked(real_bits(j + c, keys), exp_below_zero(load(row + j + c) - splat(largest)));
-            total += weight;
-            store(row + j + c, drop->mask.threshold > 0 ? weight * factors_at(kept, c, drop->mask.scale) : weight);
-        }
+    for (size_t c = 0; c < 64 && (whole || c < keys); c += VL) {
+        vf weight = exp_below_zero(load(row + c) - splat(largest));
+        if (!whole) weight = masked(real_bits(c, keys), weight);
+        total += weight;
+        store(row + c, drops ? weight * factors_at(kept, c, scale) : weight);
     }
     return total;
+}
+
+INLINE vf weigh_row(float *row, float largest, const sf_weight_drop *drop, const philox_keys *random, size_t query,
+                    size_t first_key, size_t keys, bool drops) {
+    const float scale = drop->mask.scale;
+    vf total = {0};
+    for (size_t j = 0; j < keys; j += 64) {
+        const uint64_t kept = drops ? kept_of_weights(drop, random, query, first_key + j) : 0;
+        total += keys - j >= 64 ? weigh_some(row + j, largest, kept, scale, 64, true, drops)
+                                : weigh_some(row + j, largest, kept, scale, keys - j, false, drops);
+    }
+    return total;
+}
+
+INLINE void weigh_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const sf_weight_drop *drop, bool drops) {
+    const philox_keys random = philox_keys_of(&drop->index);
+    for (size_t i = 0; i < tile->queries; i++) {
+        const vf total = weigh_row(tile->at + i * tile->row, sums->largest[i], drop, &random, tile->first_query + i,
+                                   tile->first_key, tile->keys, drops);
+        sums->total[i] = sums->total[i] * sums->shrink[i] + sum_lanes(total);
+    }
 }
 
 /* First the largest of every row, then all weights: the second pass need not wait for the ends of the first. */
@@ -297,30 +319,50 @@ void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const s
     }
     for (size_t i = 0; i < tile->queries; i += VL)
         store(sums->shrink + i, exp_below_zero(load(before + i) - load(sums->largest + i)));
-    for (size_t i = 0; i < tile->queries; i++) {
-        const vf total = weigh_row(tile->at + i * tile->row, sums->largest[i], drop, tile->first_query + i,
-                                   tile->first_key, tile->keys);
-        sums->total[i] = sums->total[i] * sums->shrink[i] + sum_lanes(total);
+    if (drop->mask.threshold > 0)
+        weigh_rows(tile, sums, drop, true);
+    else
+        weigh_rows(tile, sums, drop, false);
+}
+
+/* As weigh_some: weights again, and the gradients of the scores. */
+INLINE void slope_some(float *row, float *slopes, sf_softmax_stats stats, float mean, float scale, uint64_t kept,
+                       float kept_scale, size_t keys, bool whole, bool drops) {
+    for (size_t c = 0; c < 64 && (whole || c < keys); c += VL) {
+        vf weight = exp_below_zero(load(row + c) - splat(stats.largest));
+        if (!whole) weight = masked(real_bits(c, keys), weight);
+        weight *= splat(stats.inverse_total);
+        vf slope = load(slopes + c), left = weight;
+        if (drops) {
+            const vf factors = factors_at(kept, c, kept_scale);
+            slope *= factors;
+            left *= factors;
+        }
+        store(row + c, left);
+        store(slopes + c, splat(scale) * weight * (slope - splat(mean)));
     }
 }
 
-void sf_softmax_row_backward(float *row /* [padded keys] */, float *slopes /* [padded keys] */, sf_softmax_stats stats,
-                             float mean, float scale, const sf_weight_drop *drop, size_t query, size_t first_key,
-                             size_t keys) {
-    for (size_t j = 0; j < keys; j += 64) {
-        const uint64_t kept = drop->mask.threshold > 0 ? kept_of_weights(drop, query, first_key + j) : 0;
-        for (size_t c = 0; c < 64 && j + c < keys; c += VL) {
-            const size_t at = j + c;
-            const vf weight = masked(real_bits(at, keys), exp_below_zero(load(row + at) - splat(stats.largest))) *
-                              splat(stats.inverse_total);
-            vf slope = load(slopes + at), left = weight;
-            if (drop->mask.threshold > 0) {
-                const vf factors = factors_at(kept, c, drop->mask.scale);
-                slope *= factors;
-                left *= factors;
-            }
-            store(row + at, left);
-            store(slopes + at, splat(scale) * weight * (slope - splat(mean)));
+INLINE void slope_rows(const sf_softmax_tile *tile, float *slopes, const sf_softmax_stats *stats, const float *means,
+                       float scale, const sf_weight_drop *drop, bool drops) {
+    const philox_keys random = philox_keys_of(&drop->index);
+    const float kept_scale = drop->mask.scale;
+    for (size_t i = 0; i < tile->queries; i++)
+        for (size_t j = 0; j < tile->keys; j += 64) {
+            const uint64_t kept =
+                drops ? kept_of_weights(drop, &random, tile->first_query + i, tile->first_key + j) : 0;
+            float *row = tile->at + i * tile->row + j, *slope = slopes + i * tile->row + j;
+            if (tile->keys - j >= 64)
+                slope_some(row, slope, stats[i], means[i], scale, kept, kept_scale, 64, true, drops);
+            else
+                slope_some(row, slope, stats[i], means[i], scale, kept, kept_scale, tile->keys - j, false, drops);
         }
-    }
+}
+
+void sf_softmax_rows_backward(const sf_softmax_tile *tile, float *slopes, const sf_softmax_stats *stats,
+                              const float *means, float scale, const sf_weight_drop *drop) {
+    if (drop->mask.threshold > 0)
+        slope_rows(tile, slopes, stats, means, scale, drop, true);
+    else
+        slope_rows(tile, slopes, stats, means, scale, drop, false);
 }

@@ -19,7 +19,7 @@
 #define sf_row_scale              ISA(sf_row_scale)
 #define sf_dot                    ISA(sf_dot)
 #define sf_softmax_rows           ISA(sf_softmax_rows)
-#define sf_softmax_row_backward   ISA(sf_softmax_row_backward)
+#define sf_softmax_rows_backward  ISA(sf_softmax_rows_backward)
 
 typedef struct sf_drop_mask { /* threshold 0: nothing is dropped */
     uint32_t threshold;
@@ -83,10 +83,9 @@ typedef struct sf_softmax_sums {                                  /* of the keys
 /* Scores become weights in place, exp(s - largest so far), yet to be divided by their total, and then what dropout
  * leaves of them; padding becomes 0. */
 void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const sf_weight_drop *drop);
-/* Of `keys` keys from first_key (a multiple of 64) on. row: scores in, weights after dropout out. slopes: gradients of
- * those weights in, scale * those of the scores out; `mean` is theirs under the weights, over all keys. */
-void sf_softmax_row_backward(float *row /* [padded keys] */, float *slopes /* [padded keys] */, sf_softmax_stats stats,
-                             float mean, float scale, const sf_weight_drop *drop, size_t query, size_t first_key,
-                             size_t keys);
+/* Of the tile's scores: weights after dropout come out. slopes, laid out as the tile: gradients of those weights in,
+ * scale * those of the scores out; `means` are theirs under the weights, over all keys, a number a query, as stats. */
+void sf_softmax_rows_backward(const sf_softmax_tile *tile, float *slopes, const sf_softmax_stats *stats,
+                              const float *means, float scale, const sf_weight_drop *drop);
 
 #endif

@@ -191,25 +191,40 @@ INLINE vf exp_below_zero(vf x) {
     return exp_within(max_of(splat(-87.3F), x));
 }
 
+enum { PHILOX_ROUNDS = 10 };
+
+typedef struct philox_keys { /* of every round, in memory: an operand that takes no instruction of its own */
+    uint64_t rounds[PHILOX_ROUNDS][2];
+} philox_keys;
+
+INLINE philox_keys philox_keys_of(const sf_index *index) {
+    philox_keys keys;
+    uint32_t key0 = index->seed, key1 = index->stream;
+    for (int round = 0; round < PHILOX_ROUNDS; round++, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U) {
+        keys.rounds[round][0] = key0;
+        keys.rounds[round][1] = key1;
+    }
+    return keys;
+}
+
 #if defined(__AVX512F__)
 /* Eight calls of Philox4x32-10 side by side: the low half of lane i of x[w] is word w of draw draws[i]. */
-INLINE void philox_lanes(__m512i x[4], const sf_index *index, __m256i draws) {
+INLINE void philox_lanes(__m512i x[4], const sf_index *index, const philox_keys *keys, __m256i draws) {
     const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
-    uint32_t key0 = index->seed, key1 = index->stream;
     x[0] = _mm512_cvtepu32_epi64(draws);
     x[1] = _mm512_set1_epi64(index->sample);
     x[2] = _mm512_set1_epi64(index->step);
     x[3] = _mm512_set1_epi64(index->epoch);
 #pragma GCC unroll 10
-    for (int round = 0; round < 10; round++, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U) {
+    for (int round = 0; round < PHILOX_ROUNDS; round++) {
         enum { XOR_OF_THREE = 0x96 };
         /* only the low 32 bits of a lane count: the multiplication ignores the rest; DDBB moves the high halves there
          */
         const __m512i p0 = _mm512_mul_epu32(x[0], m0), p1 = _mm512_mul_epu32(x[2], m1);
-        x[0] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p1, _MM_PERM_DDBB), x[1], _mm512_set1_epi64(key0),
-                                         XOR_OF_THREE);
-        x[2] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p0, _MM_PERM_DDBB), x[3], _mm512_set1_epi64(key1),
-                                         XOR_OF_THREE);
+        x[0] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p1, _MM_PERM_DDBB), x[1],
+                                         _mm512_set1_epi64((long long)keys->rounds[round][0]), XOR_OF_THREE);
+        x[2] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p0, _MM_PERM_DDBB), x[3],
+                                         _mm512_set1_epi64((long long)keys->rounds[round][1]), XOR_OF_THREE);
         x[1] = p1;
         x[3] = p0;
     }
@@ -217,14 +232,14 @@ INLINE void philox_lanes(__m512i x[4], const sf_index *index, __m256i draws) {
 #endif
 
 /* Eight calls of Philox4x32-10 side by side: words[w][i] is word w of draw draws[i]. */
-INLINE void philox_eight(uint32_t words[4][8], const sf_index *index, const uint32_t draws[8]) {
+INLINE void philox_eight(uint32_t words[4][8], const sf_index *index, const philox_keys *keys,
+                         const uint32_t draws[8]) {
 #if defined(__AVX512F__)
     __m512i x[4];
-    philox_lanes(x, index, _mm256_loadu_si256((const __m256i *)(const void *)draws));
+    philox_lanes(x, index, keys, _mm256_loadu_si256((const __m256i *)(const void *)draws));
     for (int w = 0; w < 4; w++) _mm256_storeu_si256((__m256i *)(void *)words[w], _mm512_cvtepi64_epi32(x[w]));
 #else
     const uint64_t multiplier0 = 0xD2511F53U, multiplier1 = 0xCD9E8D57U;
-    uint32_t key0 = index->seed, key1 = index->stream;
     uint32_t x0[8], x1[8], x2[8], x3[8];
     for (int i = 0; i < 8; i++) {
         x0[i] = draws[i];
@@ -232,11 +247,11 @@ INLINE void philox_eight(uint32_t words[4][8], const sf_index *index, const uint
         x2[i] = index->step;
         x3[i] = index->epoch;
     }
-    for (int round = 0; round < 10; round++, key0 += 0x9E3779B9U, key1 += 0xBB67AE85U)
+    for (int round = 0; round < PHILOX_ROUNDS; round++)
         for (int i = 0; i < 8; i++) {
             const uint64_t p0 = multiplier0 * x0[i], p1 = multiplier1 * x2[i];
-            x0[i] = (uint32_t)(p1 >> 32) ^ x1[i] ^ key0;
-            x2[i] = (uint32_t)(p0 >> 32) ^ x3[i] ^ key1;
+            x0[i] = (uint32_t)(p1 >> 32) ^ x1[i] ^ (uint32_t)keys->rounds[round][0];
+            x2[i] = (uint32_t)(p0 >> 32) ^ x3[i] ^ (uint32_t)keys->rounds[round][1];
             x1[i] = (uint32_t)p1;
             x3[i] = (uint32_t)p0;
         }

@@ -124,6 +124,22 @@ static const char *const mechanisms[] = {"full",   "banded:5",  "banded:4+global
                                          "topk:5", "bottomk:5", "random:5"};
 enum { MECHANISMS = sizeof mechanisms / sizeof *mechanisms };
 
+/* Layers take long sequences a stretch at a time; keys may be within it, in the next one, or anywhere. */
+static void stretches_of_rows_match_the_reference(void **state) {
+    (void)state;
+    static const size_t lengths[] = {128, 129, 300};
+    static const char *const wide[] = {"banded:201", "block:150", "topk:40"};
+    for (size_t i = 0; i < 3; i++)
+        for (int norm = SF_PRE_NORM; norm <= SF_POST_NORM; norm++) {
+            for (size_t m = 0; m < MECHANISMS; m++)
+                check_case(&(sample_case){mechanisms[m], lengths[i], 20, 18, 2, 2, 2, SF_GELU, (sf_norm)norm, 0.2,
+                                          600 + (uint32_t)m});
+            for (size_t m = 0; m < 3; m++)
+                check_case(&(sample_case){wide[m], lengths[i], 16, 16, 1, 2, 1, SF_RELU, (sf_norm)norm, 0.1,
+                                          700 + (uint32_t)m});
+        }
+}
+
 static void activations_norms_and_dropout_match(void **state) {
     (void)state;
     for (size_t m = 0; m < MECHANISMS; m++)
@@ -241,6 +257,7 @@ int main(void) {
     printf("instruction set %s\n", sf_cpu_isa_name(SF_F32));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(odd_shapes_match_the_reference),
+        cmocka_unit_test(stretches_of_rows_match_the_reference),
         cmocka_unit_test(activations_norms_and_dropout_match),
         cmocka_unit_test(widths_that_are_no_multiple_of_a_vector_match),
         cmocka_unit_test(long_sequences_match),

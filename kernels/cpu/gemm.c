@@ -9,6 +9,7 @@ INLINE void tile(float *C, size_t C_row, sf_left A, sf_right B, const float *bia
     for (size_t m = 0; m < rows; m++)
         for (size_t v = 0; v < vectors; v++)
             sums[m][v] = add ? load(C + m * C_row + v * VL) : bias != NULL ? load(bias + v * VL) : splat(0.0F);
+#pragma GCC unroll 4
     for (size_t k = 0; k < K; k++) {
         vf right[TILE_VECTORS];
         for (size_t v = 0; v < vectors; v++) right[v] = load(B.at + k * B.row + v * VL);

@@ -148,6 +148,48 @@ class SameBits(Train):
         self.refused("train", "even-pairs", *TINY, env={"SEMFOCUS_ISA": "bogus"}, mentions=["SEMFOCUS_ISA", "bogus"])
 
 
+class Precision(Train):
+    """bf16 rounds the factors of matrix products; its bits are as dependable as those of f32."""
+
+    def setUp(self):
+        super().setUp()
+        result = run("train", "even-pairs", *TINY, "--precision", "bf16")
+        if result.code == 2:
+            self.one_sentence(result, "bf16", "f32")
+            self.skipTest("neither AMX nor AVX-512")
+
+    def test_another_run_of_other_bits(self):
+        f32, bf16 = self.weights(), self.weights("--precision", "bf16")
+        self.assertNotEqual(f32, bf16)
+        for threads in ("1", "3"):
+            self.assertEqual(bf16, self.weights("--precision", "bf16", "--threads", threads))
+        self.assertEqual(bf16, self.weights("--precision", "bf16", env={"SEMFOCUS_ISA": "avx512"}))
+        store = str(self.folder / "both")
+        for precision in ("f32", "bf16"):
+            self.good("train", "even-pairs", *TINY, "--precision", precision, "--store", store)
+        rows = json.loads(self.good("runs", "--store", store, "--json").out)
+        self.assertEqual(len({row["id"] for row in rows}), 2)
+        self.assertIn("2 of 2", self.good("check", "--store", store).out)
+
+    def test_close_to_f32(self):
+        last = [self.runs("--precision", precision)[0]["curve"][-1] for precision in ("f32", "bf16")]
+        losses = [row["tr-ce"] for row in last]
+        self.assertAlmostEqual(losses[0], losses[1], delta=0.1 * losses[0])
+
+    def test_resumed(self):
+        whole = self.weights("--precision", "bf16", "--epochs", "4")
+        store = str(self.folder / "parts")
+        for epochs in ("2", "4"):
+            parts = self.weights("--precision", "bf16", "--epochs", epochs, "--store", store)
+        self.assertEqual(whole, parts)
+
+    def test_sets_without_it(self):
+        for isa in ("scalar", "avx2"):
+            result = run("train", "even-pairs", *TINY, "--precision", "bf16", env={"SEMFOCUS_ISA": isa})
+            self.assertEqual(result.code, 2, result)
+            self.one_sentence(result, "bf16")
+
+
 class Tsv(Train):
     def setUp(self):
         super().setUp()

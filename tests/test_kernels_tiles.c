@@ -1,0 +1,164 @@
+/* Products in bf16: against plain sums in double of numbers rounded here, for every way an operand may lie. On a machine
+ * with AMX its tiles compute, elsewhere the vectors that stand in for them. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "kernels/cpu/tiles.h"
+
+#define SF_ISA_SUFFIX _amx
+#include "kernels/cpu/gemm.h"
+
+enum { MOST = 200, ROW = 208, ROOM = 224 * ROW };
+
+typedef struct desk {
+    float *A, *B, *C, *before, *room;
+    double *A_rounded, *B_rounded;
+} desk;
+
+static int open_desk(void **state) {
+    desk *d;
+    if (SF_NEW(&d, 1) != SF_OK) return -1;
+    float **const fields[] = {&d->A, &d->B, &d->C, &d->before, &d->room};
+    for (size_t i = 0; i < 5; i++)
+        if (SF_NEW(fields[i], ROOM) != SF_OK) return -1;
+    if (SF_NEW(&d->A_rounded, ROOM) != SF_OK || SF_NEW(&d->B_rounded, ROOM) != SF_OK) return -1;
+    *state = d;
+    return 0;
+}
+
+static int close_desk(void **state) {
+    desk *d = *state;
+    sf_release(d->A);
+    sf_release(d->B);
+    sf_release(d->C);
+    sf_release(d->before);
+    sf_release(d->room);
+    sf_release(d->A_rounded);
+    sf_release(d->B_rounded);
+    sf_release(d);
+    return 0;
+}
+
+static void fill(float *x, uint64_t seed) {
+    for (size_t i = 0; i < ROOM; i++) {
+        seed = seed * 6364136223846793005U + 1442695040888963407U;
+        x[i] = (float)((double)(seed >> 33) / 2147483648.0 - 0.5) * (float)(1 << seed % 7);
+    }
+}
+
+/* To 8 significant bits; halves away from zero. */
+static double to_bf16(double x) {
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    return ldexp(round(fraction * 256), exponent - 8);
+}
+
+static void round_all(double *out, const float *in) {
+    for (size_t i = 0; i < ROOM; i++) out[i] = to_bf16((double)in[i]);
+}
+
+typedef struct how {
+    size_t M, N, K;
+    bool transposed, prepared, add, bias;
+} how;
+
+static void check_product(desk *d, how h) {
+    fill(d->A, h.M * 7 + h.K);
+    fill(d->B, h.N * 5 + h.K + 1);
+    fill(d->C, 3);
+    memcpy(d->before, d->C, ROOM * sizeof *d->C);
+    round_all(d->A_rounded, d->A);
+    round_all(d->B_rounded, d->B);
+    const float *bias = h.bias ? d->A + ROOM / 2 : NULL;
+    const sf_left A = h.transposed ? (sf_left){d->A, 1, ROW} : (sf_left){d->A, ROW, 1};
+    sf_right B = sf_plain(d->B, ROW);
+    if (h.prepared) {
+        assert_true(sf_prepared_size(h.K, h.N) <= ROOM);
+        B = sf_prepare(d->room, B, h.K, h.N);
+    }
+    sf_gemm_begin();
+    sf_gemm(d->C, ROW, A, B, bias, h.add, h.M, h.N, h.K);
+    sf_gemm_end();
+    for (size_t i = 0; i < ROOM; i++) {
+        const size_t m = i / ROW, n = i % ROW;
+        if (m >= h.M || n >= h.N) {
+            assert_memory_equal(d->C + i, d->before + i, sizeof *d->C);
+            continue;
+        }
+        double sum = h.add ? (double)d->before[i] : h.bias ? (double)bias[n] : 0.0, size = fabs(sum);
+        for (size_t k = 0; k < h.K; k++) {
+            const double product = d->A_rounded[m * A.row + k * A.column] * d->B_rounded[k * ROW + n];
+            sum += product;
+            size += fabs(product);
+        }
+        if (!(fabs((double)d->C[i] - sum) <= 1e-6 * size + 1e-30))
+            fail_msg("%zu x %zu x %zu, transposed %d, prepared %d, add %d, bias %d: at %zu, %zu %.9g, not %.9g", h.M, h.N,
+                     h.K, h.transposed, h.prepared, h.add, h.bias, m, n, (double)d->C[i], sum);
+    }
+}
+
+static void products_are_sums_of_rounded_products(void **state) {
+    static const size_t sizes[] = {1, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 96, 130, MOST};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    printf("tiles in hardware: %s\n", sf_tiles_in_hardware() ? "yes" : "no");
+    for (size_t i = 0; i < SIZES; i++)
+        for (size_t j = 0; j < SIZES; j++)
+            for (size_t form = 0; form < 8; form++) {
+                const size_t N = 16 * (1 + (i + 2 * j) % 9);
+                check_product(*state, (how){sizes[i], N, sizes[j], form & 1, form & 2, form & 4, (form & 4) == 0 && j % 2});
+            }
+}
+
+/* Parts of a prepared operand are those of the plain one. */
+static void parts_of_a_prepared_operand(void **state) {
+    desk *d = *state;
+    enum { M = 20, N = 192, K = 160 };
+    fill(d->A, 1);
+    fill(d->B, 2);
+    const sf_right plain = sf_plain(d->B, ROW), prepared = sf_prepare(d->room, plain, K, N);
+    sf_gemm_begin();
+    for (size_t k = 0; k < K; k += 32)
+        for (size_t n = 0; n < N; n += 64) {
+            sf_gemm(d->C, ROW, (sf_left){d->A, ROW, 1}, sf_right_from(plain, k, n), NULL, false, M, N - n, K - k);
+            sf_gemm(d->before, ROW, (sf_left){d->A, ROW, 1}, sf_right_from(prepared, k, n), NULL, false, M, N - n, K - k);
+            for (size_t m = 0; m < M; m++)
+                assert_memory_equal(d->C + m * ROW, d->before + m * ROW, (N - n) * sizeof *d->C);
+        }
+    sf_gemm_end();
+}
+
+static void not_a_number_stays_one(void **state) {
+    desk *d = *state;
+    fill(d->A, 1);
+    fill(d->B, 2);
+    d->A[3] = NAN;
+    d->A[ROW + 3] = INFINITY;
+    sf_gemm_begin();
+    sf_gemm(d->C, ROW, (sf_left){d->A, ROW, 1}, sf_plain(d->B, ROW), NULL, false, 3, 16, 40);
+    sf_gemm_end();
+    for (size_t n = 0; n < 16; n++) {
+        assert_true(isnan(d->C[n]) != 0);
+        assert_true(isfinite(d->C[ROW + n]) == 0);
+        assert_true(isfinite(d->C[2 * ROW + n]) != 0);
+    }
+}
+
+int main(void) {
+    if (sf_cpu_check_isa(SF_BF16) != SF_OK) {
+        printf("%s\n", sf_message());
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(products_are_sums_of_rounded_products, open_desk, close_desk),
+        cmocka_unit_test_setup_teardown(parts_of_a_prepared_operand, open_desk, close_desk),
+        cmocka_unit_test_setup_teardown(not_a_number_stays_one, open_desk, close_desk),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

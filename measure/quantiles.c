@@ -126,7 +126,7 @@ static double in_bins(const sf_quantiles *q, uint64_t rank) {
 static double at_rank(const sf_quantiles *q, uint64_t rank) {
     if (rank == 0) return q->least;
     if (rank + 1 >= q->count) return q->greatest;
-    if (q->pages == NULL) return q->exact[rank];
+    if (q->exact != NULL) return q->exact[rank];
     return fmin(fmax(in_bins(q, rank), q->least), q->greatest);
 }
 

@@ -39,13 +39,16 @@ static double small_and_large(sf_draws *draws) { /* 60 binades, both signs */
 static double whole(sf_draws *draws) {
     return sf_draw_below(draws, 4097);
 }
+static double whole_below_zero(sf_draws *draws) {
+    return -(double)sf_draw_below(draws, 4097);
+}
 static double with_zeros(sf_draws *draws) {
     return sf_draw_below(draws, 3) == 0 ? sf_draw_unit(draws) * 1e-7 : 0;
 }
 static double uniform(sf_draws *draws) {
     return 10 * sf_draw_unit(draws);
 }
-static const source sources[] = {small_and_large, whole, with_zeros, uniform};
+static const source sources[] = {small_and_large, whole, whole_below_zero, with_zeros, uniform};
 enum { SOURCES = sizeof sources / sizeof *sources };
 
 /* Neighbours of opposite sign are each off by their own share. */
@@ -99,6 +102,7 @@ static void many_values_keep_the_stated_error(void **state) {
         for (size_t i = 0; i < 2; i++)
             for (size_t parts = 1; parts <= 20; parts += 19) check(sources[s], counts[i], parts, stated_error);
     check(whole, 50000, 3, 1e-14);
+    check(whole_below_zero, 50000, 3, 1e-14);
 }
 
 /* Merged in any order and any cut, the answer has the same bits. */
@@ -109,10 +113,14 @@ static void order_and_merging_change_nothing(void **state) {
     for (size_t parts = 1; parts <= 5; parts++) {
         sf_draws draws = sf_draws_at((sf_index){.seed = 3, .stream = 6});
         sf_quantiles part[5] = {{0}}, total = {0};
-        for (size_t i = 0; i < VALUES; i++) /* uneven parts: some exact, some in bins */
+        for (size_t i = 0; i < VALUES; i++) { /* uneven parts: some exact, some in bins */
             sf_quantiles_add(&part[i * i % 17 % parts], small_and_large(&draws));
+            if (i % 1000 == 0) sf_quantiles_add(&part[i / 1000 % parts], NAN);
+        }
         for (size_t p = parts; p-- > 0;) sf_quantiles_merge(&total, &part[p]);
         assert_int_equal(sf_quantiles_read(got, &total, percents, PERCENTS), SF_OK);
+        assert_int_equal(total.count, VALUES);
+        assert_int_equal(total.not_numbers, VALUES / 1000);
         if (parts == 1) memcpy(first, got, sizeof first);
         assert_memory_equal(first, got, sizeof first);
         for (size_t p = 0; p < parts; p++) sf_quantiles_clear(&part[p]);

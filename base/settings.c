@@ -85,6 +85,8 @@ static const sf_setting table[] = {
      "folder of the run store"},
     {"checkpoint-seconds", SF_INTEGER, SF_GROUP_SAVING, AT(checkpoint_seconds), "10", 0, 86400, NULL, "N",
      "least time between two checkpoints of a run; they follow an epoch"},
+    {"measure-every", SF_INTEGER, SF_GROUP_SAVING, AT(measure_every), "0", 0, 1e6, NULL, "N",
+     "record quantiles of the attention scores before the first and after every N-th epoch; 0: never"},
     {"seeds", SF_INTEGER, SF_GROUP_STUDY, AT(seeds), "5", 1, 1000, NULL, "N",
      "how many seeds: the paper's ten, then others; or name them with seed"},
     {"dry-run", SF_FLAG, SF_GROUP_STUDY, AT(dry_run), "no", 0, 0, NULL, NULL,
@@ -98,6 +100,13 @@ static const sf_setting table[] = {
      "the weights under their published names, or the curve"},
     {"best", SF_FLAG, SF_GROUP_EXPORT, AT(best), "no", 0, 0, NULL, NULL,
      "the weights of the epoch with the best held-out accuracy instead of the last"},
+    {"at", SF_CHOICE, SF_GROUP_WEIGHTS, AT(at), "last", 0, 0, "last|best|init", NULL,
+     "weights of the last epoch, of the one with the best held-out accuracy, or the initial ones"},
+    {"split", SF_CHOICE, SF_GROUP_ANALYSIS, AT(split), "heldout", 0, 0, "train|heldout", NULL, "sequences to look at"},
+    {"samples", SF_INTEGER, SF_GROUP_ANALYSIS, AT(samples), "0", 0, 1e7, NULL, "N",
+     "how many of them, from the first; 0: all"},
+    {"curves", SF_FLAG, SF_GROUP_ANALYSIS, AT(curves), "no", 0, 0, NULL, NULL,
+     "what training with --measure-every recorded, as CSV or JSON"},
 };
 
 enum { SETTINGS = sizeof table / sizeof *table };

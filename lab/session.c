@@ -13,6 +13,7 @@
 #include "kernels/cpu/cpu.h"
 #include "lab/claim.h"
 #include "lab/environment.h"
+#include "lab/recorder.h"
 #include "lab/saved_state.h"
 
 typedef enum job_state { OPEN, TAKEN, OVER } job_state;
@@ -193,11 +194,30 @@ static sf_status checkpoint(hall *h, const job *j, sf_run_state *state) {
     return SF_OK;
 }
 
+static sf_status record_beginning(hall *h, const job *j, sf_recorder *recorder, const sf_run_state *state) {
+    if (!sf_recorder_is_due(recorder, 0) || sf_fleet_member(state->fleet, 0)->result.last.epoch > 0) return SF_OK;
+    SF_TRY(sf_recorder_take(recorder, state->fleet));
+    sf_status status;
+    LOCKED(h, status, sf_store_append_measures(h->store, &j->run, recorder->points, recorder->count));
+    return status;
+}
+
+/* The epoch's row, and what is due to be measured after it. */
+static sf_status record_epoch(hall *h, const job *j, sf_recorder *recorder, const sf_run_state *state, double seconds) {
+    const sf_epoch *row = &sf_fleet_member(state->fleet, 0)->result.last;
+    const bool due = sf_recorder_is_due(recorder, row->epoch);
+    if (due) SF_TRY(sf_recorder_take(recorder, state->fleet));
+    sf_status status;
+    LOCKED(h, status,
+           sf_store_append_measured(h->store, &j->run, row, seconds, recorder->points, due ? recorder->count : 0));
+    return status;
+}
+
 /* Trains to the end, or until told to stop (SF_INTERRUPTED). */
-static sf_status train(hall *h, job *j, size_t index, sf_run_state *state) {
+static sf_status train(hall *h, job *j, size_t index, sf_run_state *state, sf_recorder *recorder) {
     const sf_result *result = &sf_fleet_member(state->fleet, 0)->result;
     double checkpointed = sf_clock_seconds();
-    sf_status status = SF_OK;
+    sf_status status = record_beginning(h, j, recorder, state);
     while (status == SF_OK && !sf_fleet_finished(state->fleet)) {
         const double start = sf_clock_seconds();
         const size_t before = result->last.epoch;
@@ -205,9 +225,7 @@ static sf_status train(hall *h, job *j, size_t index, sf_run_state *state) {
         if (result->last.epoch == before) continue;
         sf_run_state_note(state);
         const double end = sf_clock_seconds();
-        sf_status stored;
-        LOCKED(h, stored, sf_store_append(h->store, &j->run, &result->last, end - start));
-        if (stored != SF_OK) return stored;
+        SF_TRY(record_epoch(h, j, recorder, state, end - start));
         pthread_mutex_lock(&h->lock);
         emit(h, (sf_event){.kind = SF_EVENT_EPOCH, .run = index, .row = result->last});
         pthread_mutex_unlock(&h->lock);
@@ -225,9 +243,11 @@ static sf_status train(hall *h, job *j, size_t index, sf_run_state *state) {
 static sf_status execute(bool *begun, hall *h, size_t index) {
     job *j = &h->jobs[index];
     sf_run_state state;
+    sf_recorder recorder = {0};
     step_context at = {h, index};
     const sf_watch watch = {.stop = h->session->stop, .on_step = on_step, .context = &at};
     sf_status status = sf_run_state_open(&state, j->plan->task, &j->plan->config, &j->run);
+    if (status == SF_OK) status = sf_recorder_open(&recorder, state.fleet);
     if (status == SF_OK) LOCKED(h, status, begin(h, j, &state));
     *begun = status == SF_OK;
     if (*begun) {
@@ -236,7 +256,7 @@ static sf_status execute(bool *begun, hall *h, size_t index) {
         pthread_mutex_lock(&h->lock);
         emit(h, (sf_event){.kind = SF_EVENT_STARTED, .run = index, .row = result->last});
         pthread_mutex_unlock(&h->lock);
-        status = train(h, j, index, &state);
+        status = train(h, j, index, &state, &recorder);
         const char *ending = status == SF_INTERRUPTED            ? "pending"
                              : result->status == SF_RUN_DIVERGED ? "diverged"
                                                                  : "done";
@@ -246,6 +266,7 @@ static sf_status execute(bool *begun, hall *h, size_t index) {
                    sf_store_finish(h->store, &j->run, ending, NULL, result->diverged_epoch, result->diverged_step));
         if (stored != SF_OK) status = stored;
     }
+    sf_recorder_close(&recorder);
     sf_run_state_close(&state);
     return status;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,12 @@ static const char *const migrations[] = {
     "CREATE TABLE epochs ("
     "  run INTEGER NOT NULL REFERENCES runs(number), epoch INTEGER NOT NULL, tr_ce REAL NOT NULL, tr_ac REAL NOT NULL,"
     "  va_ce REAL NOT NULL, va_ac REAL NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (run, epoch)) WITHOUT ROWID;",
+
+    /* quantiles at 0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 100 %; block -1: all blocks; NULL: not defined */
+    "CREATE TABLE measures ("
+    "  run INTEGER NOT NULL REFERENCES runs(number), epoch INTEGER NOT NULL, block INTEGER NOT NULL,"
+    "  measure TEXT NOT NULL, q0 REAL, q1 REAL, q5 REAL, q10 REAL, q25 REAL, q50 REAL, q75 REAL, q90 REAL, q95 REAL,"
+    "  q99 REAL, q100 REAL, PRIMARY KEY (run, epoch, block, measure)) WITHOUT ROWID;",
 };
 enum { SCHEMA = sizeof migrations / sizeof *migrations };
 
@@ -440,6 +447,10 @@ static sf_status drop_unbacked(const sf_store *store, const sf_stored_run *run) 
                            "DELETE FROM epochs WHERE run = ?1 AND epoch >"
                            " (SELECT COALESCE(checkpoint_epoch, 0) FROM runs WHERE number = ?1)",
                            "i", run->number));
+    SF_TRY(sf_database_run(&store->db,
+                           "DELETE FROM measures WHERE run = ?1 AND epoch >"
+                           " (SELECT COALESCE(checkpoint_epoch, 0) FROM runs WHERE number = ?1)",
+                           "i", run->number));
     return refresh(store, run);
 }
 
@@ -466,11 +477,56 @@ sf_status sf_store_begin_anew(sf_store *store, const sf_stored_run *run) {
                            "i", run->number);
 }
 
+static sf_status write_measures(const sf_store *store, const sf_stored_run *run, const sf_curve_point *points,
+                                size_t count) {
+    for (const sf_curve_point *p = points; p < points + count; p++)
+        SF_TRY(sf_database_run(
+            &store->db, "INSERT OR REPLACE INTO measures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "iiitrrrrrrrrrrr", run->number, (int64_t)p->epoch, p->block, p->measure, p->at[0], p->at[1], p->at[2],
+            p->at[3], p->at[4], p->at[5], p->at[6], p->at[7], p->at[8], p->at[9], p->at[10]));
+    return SF_OK;
+}
+
+sf_status sf_store_append_measures(sf_store *store, const sf_stored_run *run, const sf_curve_point *points,
+                                   size_t count) {
+    SF_TRY(sf_database_begin(&store->db));
+    return sf_database_end(&store->db, write_measures(store, run, points, count));
+}
+
+static double read_real_or_nan(sqlite3_stmt *row, int column) {
+    return sqlite3_column_type(row, column) == SQLITE_NULL ? NAN : sqlite3_column_double(row, column);
+}
+
+sf_status sf_store_each_measure(sf_store *store, const sf_stored_run *run,
+                                void (*each)(void *context, const sf_curve_point *point), void *context) {
+    sqlite3_stmt *statement;
+    SF_TRY(sf_database_prepare(&statement, &store->db,
+                               "SELECT epoch, block, measure, q0, q1, q5, q10, q25, q50, q75, q90, q95, q99, q100"
+                               " FROM measures WHERE run = ? ORDER BY epoch, block, measure",
+                               "i", run->number));
+    bool row = true;
+    sf_status status = SF_OK;
+    while ((status = sf_database_step(&store->db, statement, &row)) == SF_OK && row) {
+        sf_curve_point point = {.epoch = read_count(statement, 0), .block = sqlite3_column_int64(statement, 1)};
+        copy_text(point.measure, sizeof point.measure, statement, 2);
+        for (int i = 0; i < SF_QUANTILES; i++) point.at[i] = read_real_or_nan(statement, 3 + i);
+        each(context, &point);
+    }
+    sf_database_release(&store->db, statement);
+    return status;
+}
+
 sf_status sf_store_append(sf_store *store, const sf_stored_run *run, const sf_epoch *row, double seconds) {
+    return sf_store_append_measured(store, run, row, seconds, NULL, 0);
+}
+
+sf_status sf_store_append_measured(sf_store *store, const sf_stored_run *run, const sf_epoch *row, double seconds,
+                                   const sf_curve_point *points, size_t count) {
     SF_TRY(sf_database_begin(&store->db));
     sf_status status = sf_database_run(&store->db, "INSERT INTO epochs VALUES (?, ?, ?, ?, ?, ?, ?)", "izrrrrr",
                                        run->number, row->epoch, row->train_loss, row->train_accuracy, row->heldout_loss,
                                        row->heldout_accuracy, seconds);
+    if (status == SF_OK) status = write_measures(store, run, points, count);
     if (status == SF_OK) status = refresh(store, run);
     return sf_database_end(&store->db, status);
 }

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "semfocus/measure.h"
 #include "semfocus/store.h"
 
 const char *sf_store_folder(const sf_store *store);
@@ -31,6 +32,12 @@ sf_status sf_store_begin_anew(sf_store *store, const sf_stored_run *run);
 /* Drops the rows that no checkpoint backs. */
 sf_status sf_store_drop_unbacked(sf_store *store, const sf_stored_run *run);
 sf_status sf_store_append(sf_store *store, const sf_stored_run *run, const sf_epoch *row, double seconds);
+/* The row of an epoch together with what was measured after it, all of it or nothing. */
+sf_status sf_store_append_measured(sf_store *store, const sf_stored_run *run, const sf_epoch *row, double seconds,
+                                   const sf_curve_point *points /* [count] */, size_t count);
+/* What was measured before the first epoch. */
+sf_status sf_store_append_measures(sf_store *store, const sf_stored_run *run,
+                                   const sf_curve_point *points /* [count] */, size_t count);
 
 typedef struct sf_saved { /* checkpoints that are on the disk, whole and synced */
     size_t epoch, best_epoch;

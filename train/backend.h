@@ -2,7 +2,7 @@
 #ifndef SF_TRAIN_BACKEND_H
 #define SF_TRAIN_BACKEND_H
 
-#include "model/model.h"
+#include "kernels/kernels.h"
 #include "semfocus/fleet.h"
 #include "train/data.h"
 
@@ -29,5 +29,10 @@ typedef struct sf_backend {
 } sf_backend;
 
 extern const sf_backend sf_backend_cpu;
+
+/* Evaluation depends on the weights alone, not on when it happens: its random keys know no epoch. */
+static inline sf_moment sf_evaluation_moment(uint32_t seed, sf_split split, size_t first_sample) {
+    return (sf_moment){.seed = seed, .step = split == SF_TRAINING ? 0 : 1, .first_sample = (uint32_t)first_sample};
+}
 
 #endif

@@ -118,14 +118,10 @@ static sf_status cpu_open(void **out, sf_member *members /* [S] */, size_t S, si
     return SF_OK;
 }
 
-/* Writes sequence `i` as row n of the batch: tokens, PAD up to the plain positions, then the global tokens. */
+/* Writes sequence `i` as row n of the batch. */
 static void place(const desk *at, size_t n, const sf_member *member, const sf_dataset *data, size_t i) {
-    const size_t T = member->model.shape.T, plain = T - member->model.shape.attention.globals;
-    size_t count;
-    const int32_t *tokens = sf_dataset_tokens(data, i, &count);
-    int32_t *row = at->tokens + n * T;
-    for (size_t t = 0; t < plain; t++) row[t] = t < count ? tokens[t] : member->data->pad;
-    for (size_t t = plain; t < T; t++) row[t] = member->data->pad + 1 + (int32_t)(t - plain);
+    const size_t T = member->model.shape.T;
+    sf_run_data_lay_out(at->tokens + n * T, member->data, data, i, T, member->model.shape.attention.globals);
     at->labels[n] = sf_dataset_label(data, i);
 }
 
@@ -162,7 +158,6 @@ static ending train_epoch(const desk *at, weights *w, sf_member *member, size_t 
     return COMPLETE;
 }
 
-/* Evaluation depends on the weights alone, not on when it happens: its random keys know no epoch. */
 static void evaluate(double *loss, double *accuracy, const desk *at, const weights *w, const sf_member *member,
                      const sf_dataset *data, sf_split split) {
     const size_t count = sf_dataset_count(data);
@@ -172,9 +167,7 @@ static void evaluate(double *loss, double *accuracy, const desk *at, const weigh
         const size_t now = count - first < EVALUATION_BATCH ? count - first : EVALUATION_BATCH;
         for (size_t n = 0; n < now; n++) place(at, n, member, data, first + n);
         const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now};
-        const sf_moment moment = {.seed = (uint32_t)member->config.seed,
-                                  .step = split == SF_TRAINING ? 0 : 1,
-                                  .first_sample = (uint32_t)first};
+        const sf_moment moment = sf_evaluation_moment((uint32_t)member->config.seed, split, first);
         sf_evaluation part;
         sf_cpu_evaluate(at->crew, &part, NULL, w->plan, w->params, &batch, &moment);
         total += part.loss;

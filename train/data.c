@@ -127,6 +127,15 @@ void sf_run_data_close(sf_run_data *data) {
     *data = (sf_run_data){0};
 }
 
+void sf_run_data_lay_out(int32_t *tokens /* [T] */, const sf_run_data *data, const sf_dataset *set, size_t i, size_t T,
+                         size_t globals) {
+    const size_t plain = T - globals;
+    size_t count;
+    const int32_t *sequence = sf_dataset_tokens(set, i, &count);
+    for (size_t t = 0; t < plain; t++) tokens[t] = t < count ? sequence[t] : data->pad;
+    for (size_t t = plain; t < T; t++) tokens[t] = data->pad + 1 + (int32_t)(t - plain);
+}
+
 /* Fisher-Yates under (seed, epoch). */
 void sf_epoch_order(uint32_t *order /* [count] */, size_t count, uint32_t seed, uint32_t epoch) {
     sf_draws draws = sf_draws_at((sf_index){.seed = seed, .stream = sf_stream(SF_SHUFFLE, 0, 0), .epoch = epoch});

@@ -18,6 +18,10 @@ sf_status sf_run_data_check(const char *task, const sf_config *config);
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config);
 void sf_run_data_close(sf_run_data *data);
 
+/* Writes sequence i of a set as the model reads it: tokens, PAD up to the plain positions, then the global tokens. */
+void sf_run_data_lay_out(int32_t *tokens /* [T] */, const sf_run_data *data, const sf_dataset *set, size_t i, size_t T,
+                         size_t globals);
+
 /* The order in which an epoch visits the training sequences, the same for every backend: a uniform permutation. */
 void sf_epoch_order(uint32_t *order /* [count] */, size_t count, uint32_t seed, uint32_t epoch);
 

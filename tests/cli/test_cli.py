@@ -5,7 +5,7 @@ import unittest
 
 from harness import TINY, Case, run
 
-VERBS = ["train", "compare", "study", "report", "runs", "export", "check", "data", "solve", "parity", "bench", "list", "man",
+VERBS = ["train", "compare", "study", "report", "analyze", "runs", "export", "check", "data", "solve", "parity", "bench", "list", "man",
          "completion"]
 GIB = 1 << 30
 BAD_NUMBERS = ["", " ", "-", "+", ".", "x", "nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999", "0x10",
@@ -35,6 +35,10 @@ class Cli(Case):
             return ["train", "even-pairs", *TINY, "--epochs", "1"]
         if name in ("seeds", "dry-run", "fail-fast"):
             return ["compare", "even-pairs", *TINY, "--epochs", "1", "--quiet"]
+        if name in ("at", "split", "samples"):
+            store = self.folder / "trained"
+            row, = json.loads(self.good("train", "even-pairs", *TINY, "--epochs", "1", "--json", "--store", store).out)
+            return ["analyze", row["id"], "--store", store]
         return ["export", "0", "--store", "nowhere"] if name in ("format", "best") else ["data", "even-pairs"]
 
 

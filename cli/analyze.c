@@ -1,0 +1,408 @@
+/* What the attention of stored runs is like, in the quantities of the theory. */
+#include "cli/cli.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t shown[] = {0, 2, 4, 5, 6, 7, 8, 10}; /* of the quantiles, in tables */
+enum { SHOWN = sizeof shown / sizeof *shown };
+
+/* JSON has no infinity and nothing for what is not defined. */
+static json_t *json_number(double value) {
+    if (isnan(value)) return json_null();
+    return isinf(value) ? json_string(value > 0 ? "infinity" : "-infinity") : json_real(value);
+}
+
+static json_t *json_quantiles(const double at[SF_QUANTILES]) {
+    json_t *row = json_object();
+    for (size_t i = 0; i < SF_QUANTILES; i++) {
+        char percent[16];
+        snprintf(percent, sizeof percent, "%g", sf_quantile_percents[i]);
+        json_object_set_new(row, percent, json_number(at[i]));
+    }
+    return row;
+}
+
+typedef struct derived { /* a row that follows from another one */
+    double at[SF_QUANTILES];
+} derived;
+
+static derived divided(const sf_measured *measured, double by) {
+    derived row;
+    for (size_t i = 0; i < SF_QUANTILES; i++) row.at[i] = measured->at[i] / by;
+    return row;
+}
+
+static derived less(const sf_measured *measured, double what) {
+    derived row;
+    for (size_t i = 0; i < SF_QUANTILES; i++) row.at[i] = measured->at[i] - what;
+    return row;
+}
+
+static derived sink_ratio(const sf_block_measures *block, const sf_analysis_info *info) {
+    return divided(&block->measures[SF_IN_DEGREE], (double)info->k);
+}
+
+/* Of full attention over the same scores: e^delta_s / T. */
+static derived ln_stability_of_full(const sf_block_measures *block, const sf_analysis_info *info) {
+    return less(&block->measures[SF_DISPERSION], log((double)info->positions));
+}
+
+static json_t *share(uint64_t part, uint64_t whole) {
+    return whole > 0 ? json_real((double)part / (double)whole) : json_null();
+}
+
+static json_t *json_block(const sf_block_measures *block, const sf_analysis_info *info) {
+    json_t *row = json_object(), *measures = json_object();
+    for (int m = 0; m < SF_MEASURES; m++) {
+        const sf_measured *measured = &block->measures[m];
+        if (measured->count + measured->not_numbers == 0) continue;
+        json_object_set_new(measures, sf_measure_name((sf_measure)m),
+                            json_pack("{s:I, s:I, s:o}", "count", (json_int_t)measured->count, "not_numbers",
+                                      (json_int_t)measured->not_numbers, "quantiles", json_quantiles(measured->at)));
+    }
+    json_object_set_new(measures, "sink_ratio",
+                        json_pack("{s:o}", "quantiles", json_quantiles(sink_ratio(block, info).at)));
+    json_object_set_new(measures, "ln_xi_s",
+                        json_pack("{s:o}", "quantiles", json_quantiles(ln_stability_of_full(block, info).at)));
+    json_object_set_new(row, "measures", measures);
+    json_object_set_new(row, "holds_w", share(block->holds_w, block->queries));
+    json_object_set_new(row, "holds_x", share(block->holds_x, block->queries));
+    json_object_set_new(row, "norms",
+                        json_pack("{s:o, s:o, s:o, s:o}", "gamma", json_number(block->gamma), "upsilon",
+                                  json_number(block->upsilon), "w1", json_number(block->w1), "w2",
+                                  json_number(block->w2)));
+    json_object_set_new(row, "xi_token", json_number(block->largest_token));
+    return row;
+}
+
+static json_t *json_heads(const sf_analysis *analysis, size_t block, size_t heads) {
+    json_t *rows = json_array();
+    for (size_t h = 0; h < heads; h++) {
+        double gamma, upsilon;
+        sf_analysis_head_norms(&gamma, &upsilon, analysis, block, h);
+        json_array_append_new(rows,
+                              json_pack("{s:o, s:o}", "gamma", json_number(gamma), "upsilon", json_number(upsilon)));
+    }
+    return rows;
+}
+
+static const char *const moments[] = {[SF_AT_LAST] = "last", [SF_AT_BEST] = "best", [SF_AT_INIT] = "init"};
+static const char *const splits[] = {[SF_TRAINING] = "train", [SF_HELDOUT] = "heldout"};
+
+static json_t *json_analysis(const sf_analysis *analysis) {
+    const sf_analysis_info info = sf_analysis_describe(analysis);
+    const sf_stored_run *run = info.run;
+    json_t *row = json_pack("{s:s, s:o, s:s, s:I, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I}", "id", run->id, "task",
+                            json_text(run->task), "attention", run->attention, "seed", (json_int_t)run->seed, "status",
+                            run->status, "at", moments[info.request.at], "epoch", (json_int_t)info.epoch, "split",
+                            splits[info.request.split], "samples", (json_int_t)info.samples, "positions",
+                            (json_int_t)info.positions, "heads", (json_int_t)info.heads, "k", (json_int_t)info.k);
+    json_t *blocks = json_array();
+    for (size_t l = 0; l < info.blocks; l++) {
+        json_t *block = json_block(sf_analysis_block(analysis, l), &info);
+        json_object_set_new(block, "heads", json_heads(analysis, l, info.heads));
+        json_array_append_new(blocks, block);
+    }
+    json_object_set_new(row, "overall", json_block(sf_analysis_overall(analysis), &info));
+    json_object_set_new(row, "blocks", blocks);
+    return row;
+}
+
+static json_t *json_comparison(const sf_analysis *full, const sf_analysis *sparse) {
+    sf_comparison rows[SF_QUANTILES];
+    json_t *places = json_array();
+    sf_analysis_compare(rows, full, sparse);
+    for (size_t i = 0; i < SF_QUANTILES; i++)
+        json_array_append_new(places,
+                              json_pack("{s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "percent", rows[i].percent, "delta_s",
+                                        json_number(rows[i].dispersion), "delta_h",
+                                        json_number(rows[i].kept_dispersion), "separation",
+                                        json_number(rows[i].separation), "in_degree", json_number(rows[i].in_degree),
+                                        "w", json_number(rows[i].w), "x", json_number(rows[i].x)));
+    return json_pack("{s:s, s:s, s:o}", "full", sf_analysis_describe(full).run->id, "sparse",
+                     sf_analysis_describe(sparse).run->id, "quantiles", places);
+}
+
+static void print_percents(const char *left) {
+    printf("  %-18s", left);
+    for (size_t i = 0; i < SHOWN; i++) printf(" %7g %%", sf_quantile_percents[shown[i]]);
+    putchar('\n');
+}
+
+static void print_values(const char *left, const double at[SF_QUANTILES]) {
+    printf("  %-18s", left);
+    for (size_t i = 0; i < SHOWN; i++) printf(" %9.4g", at[shown[i]]);
+    putchar('\n');
+}
+
+static const char *const labels[SF_MEASURES] = {
+    [SF_DISPERSION] = "delta_s",      [SF_KEPT_DISPERSION] = "delta_h", [SF_SEPARATION] = "Delta_h",
+    [SF_IN_DEGREE] = "in-degree",     [SF_LN_STABILITY] = "ln xi",      [SF_CONDITION_W] = "W, per query",
+    [SF_CONDITION_X] = "X, per query"};
+
+static void print_measure(const sf_block_measures *block, sf_measure measure, const char *left) {
+    const sf_measured *measured = &block->measures[measure];
+    if (measured->count > 0) print_values(left, measured->at);
+    if (measured->not_numbers > 0)
+        printf("  %-18s %llu values are not numbers\n", left, (unsigned long long)measured->not_numbers);
+}
+
+static void print_overall(const sf_analysis *analysis, const sf_analysis_info *info) {
+    const sf_block_measures *all = sf_analysis_overall(analysis);
+    print_percents("all blocks");
+    for (int m = SF_DISPERSION; m <= SF_IN_DEGREE; m++) print_measure(all, (sf_measure)m, labels[m]);
+    print_values("beta = in-degree/k", sink_ratio(all, info).at);
+    print_values("ln xi_s", ln_stability_of_full(all, info).at);
+    for (int m = SF_LN_STABILITY; m < SF_MEASURES; m++) print_measure(all, (sf_measure)m, labels[m]);
+    if (all->queries > 0)
+        printf("  W < 1 for %.2f %% and X < 1 for %.2f %% of %llu queries\n",
+               100 * (double)all->holds_w / (double)all->queries, 100 * (double)all->holds_x / (double)all->queries,
+               (unsigned long long)all->queries);
+}
+
+static void print_blocks(const sf_analysis *analysis, const sf_analysis_info *info) {
+    print_percents("block by block");
+    for (int m = SF_DISPERSION; m <= SF_IN_DEGREE; m++)
+        for (size_t l = 0; l < info->blocks; l++) {
+            char left[32];
+            snprintf(left, sizeof left, "%-10s %4zu", labels[m], l);
+            print_measure(sf_analysis_block(analysis, l), (sf_measure)m, left);
+        }
+}
+
+static void print_norms(const sf_analysis *analysis, const sf_analysis_info *info) {
+    printf("  %-18s %9s %9s %9s %9s %9s%s\n", "spectral norms", "Gamma", "Upsilon", "|W1|", "|W2|", "Xi",
+           info->has_separation ? "   W < 1 %   X < 1 %" : "");
+    for (size_t l = 0; l <= info->blocks; l++) {
+        const sf_block_measures *block =
+            l < info->blocks ? sf_analysis_block(analysis, l) : sf_analysis_overall(analysis);
+        char left[32] = "all blocks";
+        if (l < info->blocks) snprintf(left, sizeof left, "block      %4zu", l);
+        printf("  %-18s %9.4g %9.4g %9.4g %9.4g %9.4g", left, block->gamma, block->upsilon, block->w1, block->w2,
+               block->largest_token);
+        if (block->queries > 0)
+            printf(" %9.2f %9.2f", 100 * (double)block->holds_w / (double)block->queries,
+                   100 * (double)block->holds_x / (double)block->queries);
+        putchar('\n');
+    }
+}
+
+static void print_heading(const sf_analysis_info *info) {
+    const sf_stored_run *run = info->run;
+    printf("%s  %s, %s, seed %lld: ", run->id, run->task, run->attention, (long long)run->seed);
+    if (info->request.at == SF_AT_INIT)
+        printf("initial weights");
+    else
+        printf("weights after epoch %zu%s", info->epoch, info->request.at == SF_AT_BEST ? " (the best)" : "");
+    printf(", %zu %s sequences of %zu positions, %zu head%s\n", info->samples,
+           info->request.split == SF_TRAINING ? "training" : "held-out", info->positions, info->heads,
+           info->heads == 1 ? "" : "s");
+    if (strcmp(run->status, "diverged") == 0 && info->request.at == SF_AT_LAST)
+        printf("  the run diverged in epoch %zu; these are its last finite weights\n", run->diverged_epoch);
+}
+
+static void print_analysis(const sf_analysis *analysis) {
+    const sf_analysis_info info = sf_analysis_describe(analysis);
+    print_heading(&info);
+    print_overall(analysis, &info);
+    print_blocks(analysis, &info);
+    print_norms(analysis, &info);
+    putchar('\n');
+}
+
+static void print_comparison(const sf_analysis *full, const sf_analysis *sparse) {
+    const sf_stored_run *run = sf_analysis_describe(sparse).run;
+    sf_comparison rows[SF_QUANTILES];
+    sf_analysis_compare(rows, full, sparse);
+    printf("%s, seed %lld: delta_s of full (%s), the rest of %s (%s), quantile by quantile\n", run->task,
+           (long long)run->seed, sf_analysis_describe(full).run->id, run->attention, run->id);
+    printf("  %9s %9s %9s %9s %9s %9s %9s   Delta_h at 100 - q, at least 1e-9\n", "q", "delta_s", "delta_h", "Delta_h",
+           "in-degree", "W", "X");
+    for (size_t i = 0; i < SF_QUANTILES; i++)
+        printf("  %7g %% %9.4g %9.4g %9.4g %9.4g %9.4g %9.4g\n", rows[i].percent, rows[i].dispersion,
+               rows[i].kept_dispersion, rows[i].separation, rows[i].in_degree, rows[i].w, rows[i].x);
+    static const size_t published[] = {6, 7, 8, 10};
+    size_t w = 0, x = 0;
+    for (size_t i = 0; i < 4; i++) {
+        w += rows[published[i]].w < 1;
+        x += rows[published[i]].x < 1;
+    }
+    printf("  below 1, %s has the better bound: W at %zu, X at %zu of the published 75, 90, 95 and 100 %%\n\n",
+           run->attention, w, x);
+}
+
+typedef struct analyses {
+    sf_analysis **all; /* [count] */
+    size_t count;
+} analyses;
+
+/* The full run that a sparse one is compared with, or NULL. */
+static const sf_analysis *partner_of(const analyses *a, const sf_analysis *sparse) {
+    for (size_t i = 0; i < a->count; i++)
+        if (sf_analysis_comparable(a->all[i], sparse)) return a->all[i];
+    return NULL;
+}
+
+static int tell(const analyses *a, bool json) {
+    json_t *runs = json ? json_array() : NULL, *comparisons = json ? json_array() : NULL;
+    for (size_t i = 0; i < a->count && json; i++) json_array_append_new(runs, json_analysis(a->all[i]));
+    for (size_t i = 0; i < a->count; i++) {
+        const sf_analysis *full = partner_of(a, a->all[i]);
+        if (full == NULL) continue;
+        if (json)
+            json_array_append_new(comparisons, json_comparison(full, a->all[i]));
+        else
+            print_comparison(full, a->all[i]);
+    }
+    if (json) return print_json(json_pack("{s:o, s:o}", "runs", runs, "comparisons", comparisons));
+    return finish_output();
+}
+
+static int analyze_all(sf_store *store, const sf_stored_run *runs, const cli_request *request) {
+    const sf_config *config = &request->config;
+    const sf_analysis_request how = {.at = (sf_weights_at)config->at,
+                                     .split = (sf_split)config->split,
+                                     .samples = (size_t)config->samples,
+                                     .threads = (size_t)config->threads};
+    analyses a = {.all = calloc(request->word_count, sizeof *a.all)};
+    int code = a.all != NULL ? EXIT_DONE : EXIT_FAILED;
+    if (a.all == NULL) fail_usage("no memory left for %zu runs", request->word_count);
+    for (size_t i = 0; i < request->word_count && code == EXIT_DONE; i++) {
+        const sf_status status = sf_analyze(&a.all[i], store, &runs[i], &how);
+        code = status == SF_OK ? EXIT_DONE : fail(status);
+        if (code != EXIT_DONE) break;
+        a.count++;
+        if (!config->json) print_analysis(a.all[i]);
+    }
+    if (code == EXIT_DONE) code = tell(&a, config->json != 0);
+    for (size_t i = 0; i < a.count; i++) sf_analysis_destroy(a.all[i]);
+    free(a.all);
+    return code;
+}
+
+typedef struct curve_output {
+    const char *run;
+    json_t *rows; /* NULL: CSV */
+    size_t count;
+} curve_output;
+
+static void tell_point(void *context, const sf_curve_point *point) {
+    curve_output *out = context;
+    out->count++;
+    if (out->rows != NULL) {
+        json_array_append_new(
+            out->rows, json_pack("{s:s, s:I, s:o, s:s, s:o}", "run", out->run, "epoch", (json_int_t)point->epoch,
+                                 "block", point->block < 0 ? json_null() : json_integer((json_int_t)point->block),
+                                 "measure", point->measure, "quantiles", json_quantiles(point->at)));
+        return;
+    }
+    printf("%s,%zu,", out->run, point->epoch);
+    if (point->block < 0)
+        printf("all");
+    else
+        printf("%lld", (long long)point->block);
+    printf(",%s", point->measure);
+    for (size_t i = 0; i < SF_QUANTILES; i++) {
+        putchar(',');
+        if (!isnan(point->at[i])) printf("%.9g", point->at[i]);
+    }
+    putchar('\n');
+}
+
+static void count_point(void *context, const sf_curve_point *point) {
+    (void)point;
+    ++*(size_t *)context;
+}
+
+/* Before anything is printed: what is missing is said alone. */
+static int check_recorded(sf_store *store, const sf_stored_run *runs, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        size_t points = 0;
+        const sf_status status = sf_store_each_measure(store, &runs[i], count_point, &points);
+        if (status != SF_OK) return fail(status);
+        if (points == 0)
+            return fail_usage("run %s has no recorded measures; they come from training it with --measure-every N",
+                              runs[i].id);
+    }
+    return EXIT_DONE;
+}
+
+static int print_curves(sf_store *store, const sf_stored_run *runs, const cli_request *request) {
+    curve_output out = {.rows = request->config.json ? json_array() : NULL};
+    const int recorded = check_recorded(store, runs, request->word_count);
+    if (recorded != EXIT_DONE) {
+        json_decref(out.rows);
+        return recorded;
+    }
+    if (out.rows == NULL) {
+        printf("run,epoch,block,measure");
+        for (size_t i = 0; i < SF_QUANTILES; i++) printf(",q%g", sf_quantile_percents[i]);
+        putchar('\n');
+    }
+    sf_status status = SF_OK;
+    for (size_t i = 0; i < request->word_count && status == SF_OK; i++) {
+        out.run = runs[i].id;
+        status = sf_store_each_measure(store, &runs[i], tell_point, &out);
+    }
+    if (status == SF_OK && out.rows != NULL) return print_json(out.rows);
+    json_decref(out.rows);
+    return status == SF_OK ? finish_output() : fail(status);
+}
+
+static int look_up_and_tell(sf_store *store, const cli_request *request) {
+    sf_stored_run *runs = calloc(request->word_count, sizeof *runs);
+    if (runs == NULL) {
+        fail_usage("no memory left for %zu runs", request->word_count);
+        return EXIT_FAILED;
+    }
+    int code = EXIT_DONE;
+    for (size_t i = 0; i < request->word_count && code == EXIT_DONE; i++) {
+        const sf_status status = sf_store_find(&runs[i], store, request->words[i]);
+        if (status != SF_OK) code = fail(status);
+    }
+    if (code == EXIT_DONE) code = (request->config.curves ? print_curves : analyze_all)(store, runs, request);
+    free(runs);
+    return code;
+}
+
+static int run(const cli_request *request) {
+    static const char *const without_curves[] = {"at", "split", "samples"};
+    for (size_t i = 0; i < 3 && request->config.curves; i++)
+        if (sf_config_given(&request->config, without_curves[i]))
+            return fail_usage("--%s has no effect with --curves, which tells what training recorded; leave it out",
+                              without_curves[i]);
+    sf_store *store;
+    const sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ);
+    if (status != SF_OK) return fail(status);
+    const int code = look_up_and_tell(store, request);
+    sf_store_close(store);
+    return code;
+}
+
+const cli_verb verb_analyze = {
+    .name = "analyze",
+    .usage = "RUN... [--at last|best|init] [--split train|heldout] [--samples N] [--curves]",
+    .summary = "dispersion, separation, sinks, norms and stability of runs' attention",
+    .details =
+        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it. Over every block, head, sequence\n"
+        "and query, with D the scores before softmax:\n"
+        "  delta_s    max D - min D over all keys          delta_h  the same over the kept keys\n"
+        "  Delta_h    from the kept scores to the others   in-degree  queries that keep a key; beta = in-degree / k\n"
+        "  ln xi      stability of the softmax: delta_h - ln k [+ ln(1 + 1/Delta_h) where keys are chosen by score];\n"
+        "             ln xi_s = delta_s - ln T is that of full attention\n"
+        "  Gamma, Upsilon, |W1|, |W2|   spectral norms with the bias as a column; Xi  the largest row attention reads\n"
+        "  W, X       below 1: keeping k keys by score has the better bound, in the parameters and in the input\n"
+        "A run with full attention and one of the same task, seed and settings that chooses keys by score are\n"
+        "also compared quantile by quantile. A diverged run is analyzed at its last finite weights, and runs of any\n"
+        "instruction set as they are; a store of another numerics version is refused.\n"
+        "examples: semfocus analyze 3f2a 91bc          semfocus analyze 3f2a --at init --samples 100 --json\n"
+        "          semfocus train even-pairs --attention topk:5 --measure-every 5, then semfocus analyze RUN "
+        "--curves\n",
+    .groups = SF_GROUP_WEIGHTS | SF_GROUP_ANALYSIS | COMMON_GROUPS,
+    .fewest_words = 1,
+    .most_words = (size_t)-1,
+    .run = run,
+};

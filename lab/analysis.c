@@ -1,0 +1,162 @@
+/* The measures of a stored run, from its weights and its data. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/threads.h"
+#include "lab/stored_model.h"
+#include "measure/conditions.h"
+#include "measure/scores.h"
+#include "measure/spectral.h"
+
+struct sf_analysis {
+    sf_stored_run run;
+    sf_config config; /* with the task's recipe */
+    sf_analysis_info info;
+    sf_block_measures *blocks; /* [L+1], the last is all of them */
+    sf_head_norms *heads;      /* [L,H] */
+};
+
+void sf_analysis_destroy(sf_analysis *analysis) {
+    if (analysis == NULL) return;
+    sf_release(analysis->blocks);
+    sf_release(analysis->heads);
+    sf_release(analysis);
+}
+
+static void describe(sf_analysis *out, const sf_stored_model *stored, const sf_analysis_request *request) {
+    const sf_shape *shape = &stored->model->shape;
+    const sf_dataset *set = request->split == SF_TRAINING ? stored->data->training : stored->data->heldout;
+    const size_t all = sf_dataset_count(set);
+    out->run = stored->run;
+    out->config = *stored->config;
+    out->info = (sf_analysis_info){.run = &out->run,
+                                   .request = *request,
+                                   .epoch = stored->epoch,
+                                   .samples = request->samples > 0 && request->samples < all ? request->samples : all,
+                                   .positions = shape->T,
+                                   .blocks = shape->L,
+                                   .heads = shape->H,
+                                   .k = sf_sink_keys(shape),
+                                   .has_separation = sf_has_separation(shape)};
+}
+
+static sf_status measure_scores(sf_analysis *out, const sf_stored_model *stored) {
+    const sf_analysis_request *request = &out->info.request;
+    sf_meter *meter;
+    SF_TRY(sf_meter_create(&meter, stored->model, (size_t)sf_threads_for(request->threads)));
+    sf_status status = sf_meter_measure(meter, stored->params,
+                                        &(sf_measured_data){.data = stored->data,
+                                                            .split = request->split,
+                                                            .samples = request->samples,
+                                                            .seed = (uint32_t)stored->config->seed});
+    for (size_t block = 0; block <= out->info.blocks && status == SF_OK; block++)
+        status = sf_meter_read(&out->blocks[block], meter, block);
+    sf_meter_destroy(meter);
+    return status;
+}
+
+/* NaN if either is. */
+static double larger(double a, double b) {
+    return isnan(a) || a >= b ? a : b;
+}
+
+static sf_status measure_norms(sf_analysis *out, const sf_stored_model *stored) {
+    const size_t L = out->info.blocks, H = out->info.heads;
+    sf_block_measures *all = &out->blocks[L];
+    for (size_t l = 0; l < L; l++) {
+        sf_block_measures *block = &out->blocks[l];
+        sf_mlp_norms mlp;
+        SF_TRY(sf_block_norms(out->heads + l * H, &mlp, stored->model, stored->params, l));
+        for (size_t h = 0; h < H; h++) {
+            block->gamma = larger(block->gamma, out->heads[l * H + h].gamma);
+            block->upsilon = larger(block->upsilon, out->heads[l * H + h].upsilon);
+        }
+        block->w1 = mlp.w1;
+        block->w2 = mlp.w2;
+        all->gamma = larger(all->gamma, block->gamma);
+        all->upsilon = larger(all->upsilon, block->upsilon);
+        all->w1 = larger(all->w1, block->w1);
+        all->w2 = larger(all->w2, block->w2);
+    }
+    return SF_OK;
+}
+
+static sf_status fill(sf_analysis *out, const sf_stored_model *stored, const sf_analysis_request *request) {
+    describe(out, stored, request);
+    SF_TRY(SF_NEW(&out->blocks, out->info.blocks + 1));
+    SF_TRY(SF_NEW(&out->heads, out->info.blocks * out->info.heads));
+    SF_TRY(measure_scores(out, stored));
+    return measure_norms(out, stored);
+}
+
+sf_status sf_analyze(sf_analysis **out, sf_store *store, const sf_stored_run *run, const sf_analysis_request *request) {
+    *out = NULL;
+    sf_analysis *analysis;
+    sf_stored_model stored;
+    SF_TRY(sf_stored_model_open(&stored, store, run, request->at));
+    sf_status status = SF_NEW(&analysis, 1);
+    if (status == SF_OK) {
+        status = fill(analysis, &stored, request);
+        if (status == SF_OK)
+            *out = analysis;
+        else
+            sf_analysis_destroy(analysis);
+    }
+    sf_stored_model_close(&stored);
+    return status;
+}
+
+sf_analysis_info sf_analysis_describe(const sf_analysis *analysis) {
+    return analysis->info;
+}
+
+const sf_block_measures *sf_analysis_block(const sf_analysis *analysis, size_t block) {
+    return &analysis->blocks[block];
+}
+
+const sf_block_measures *sf_analysis_overall(const sf_analysis *analysis) {
+    return &analysis->blocks[analysis->info.blocks];
+}
+
+void sf_analysis_head_norms(double *gamma, double *upsilon, const sf_analysis *analysis, size_t block, size_t head) {
+    const sf_head_norms *norms = &analysis->heads[block * analysis->info.heads + head];
+    *gamma = norms->gamma;
+    *upsilon = norms->upsilon;
+}
+
+static bool same_but_for_the_mechanism(const sf_config *a, const sf_config *b) {
+    const sf_setting *setting;
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
+        if (!sf_setting_changes_numbers(setting, a) || strcmp(setting->name, "attention") == 0) continue;
+        char left[SF_TEXT_SIZE], right[SF_TEXT_SIZE];
+        sf_config_text(left, a, setting);
+        sf_config_text(right, b, setting);
+        if (strcmp(left, right) != 0) return false;
+    }
+    return true;
+}
+
+bool sf_analysis_comparable(const sf_analysis *full, const sf_analysis *sparse) {
+    return strcmp(full->run.attention, "full") == 0 && sparse->info.has_separation &&
+           strcmp(full->run.task, sparse->run.task) == 0 && same_but_for_the_mechanism(&full->config, &sparse->config);
+}
+
+void sf_analysis_compare(sf_comparison out[SF_QUANTILES], const sf_analysis *full, const sf_analysis *sparse) {
+    const sf_measured *theirs = sf_analysis_overall(full)->measures, *ours = sf_analysis_overall(sparse)->measures;
+    for (size_t i = 0; i < SF_QUANTILES; i++) {
+        const sf_condition_input input = {
+            .dispersion = theirs[SF_DISPERSION].at[i],
+            .kept_dispersion = ours[SF_KEPT_DISPERSION].at[i],
+            .separation = larger(ours[SF_SEPARATION].at[SF_QUANTILES - 1 - i], SF_LEAST_SEPARATION),
+            .sink_ratio = ours[SF_IN_DEGREE].at[i] / (double)sparse->info.k,
+        };
+        out[i] = (sf_comparison){.percent = sf_quantile_percents[i],
+                                 .dispersion = input.dispersion,
+                                 .kept_dispersion = input.kept_dispersion,
+                                 .separation = input.separation,
+                                 .in_degree = ours[SF_IN_DEGREE].at[i],
+                                 .w = sf_condition_w(&input),
+                                 .x = sf_condition_x(&input)};
+    }
+}

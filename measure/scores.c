@@ -1,0 +1,370 @@
+#include "measure/scores.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/cpu.h"
+#include "measure/conditions.h"
+#include "measure/quantiles.h"
+#include "train/backend.h"
+
+enum {
+    BATCH = 128, /* sequences observed in one go */
+    SIDE = 4,    /* of a tile: queries and keys whose scores are computed together */
+};
+
+const double sf_quantile_percents[SF_QUANTILES] = {0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 100};
+
+const char *sf_measure_name(sf_measure measure) {
+    static const char *const names[SF_MEASURES] = {
+        [SF_DISPERSION] = "delta_s",  [SF_KEPT_DISPERSION] = "delta_h", [SF_SEPARATION] = "separation",
+        [SF_IN_DEGREE] = "in_degree", [SF_LN_STABILITY] = "ln_xi",      [SF_CONDITION_W] = "w",
+        [SF_CONDITION_X] = "x",
+    };
+    return names[measure];
+}
+
+typedef struct tally { /* of one block, by one worker */
+    sf_quantiles values[SF_MEASURES];
+    uint64_t queries, holds_w, holds_x;
+    double largest_square; /* of a token's norm */
+} tally;
+
+typedef struct seen_query {
+    double dispersion, kept_dispersion, separation;
+    size_t kept;
+} seen_query;
+
+typedef struct bench {      /* one worker's room */
+    tally *blocks;          /* [L] */
+    double *queries, *keys; /* [panels,C,SIDE]: one head's */
+    double *scores;         /* [SIDE,panels * SIDE] */
+    uint32_t *kept;         /* [T] */
+    bool *is_kept;          /* [T] */
+    uint32_t *degrees;      /* [T] */
+    seen_query *seen;       /* [T] */
+} bench;
+
+struct sf_meter {
+    const sf_model *model;
+    sf_cpu_plan *plan;
+    sf_cpu_crew *crew;
+    sf_pattern pattern; /* of a mechanism by position that is not full */
+    bench *benches;     /* [workers] */
+    size_t workers;
+    tally *totals; /* [L+1]: blocks, and all of them */
+    int32_t *tokens, *labels;
+    const sf_moment *moment; /* of the batch that is observed */
+};
+
+size_t sf_sink_keys(const sf_shape *shape) {
+    return shape->attention.selector->takes_k && shape->attention.k < shape->T ? shape->attention.k : shape->T;
+}
+
+bool sf_has_separation(const sf_shape *shape) {
+    return shape->attention.selector->selects_by == SF_BY_SCORE && shape->attention.k < shape->T;
+}
+
+static bool keeps_all(const sf_shape *shape) {
+    return shape->attention.selector == &sf_selector_full;
+}
+
+static void clear_tally(tally *t) {
+    for (size_t m = 0; m < SF_MEASURES; m++) sf_quantiles_clear(&t->values[m]);
+    *t = (tally){0};
+}
+
+static void close_bench(bench *b, size_t L) {
+    for (size_t l = 0; b->blocks != NULL && l < L; l++) clear_tally(&b->blocks[l]);
+    sf_release(b->blocks);
+    sf_release(b->queries);
+    sf_release(b->keys);
+    sf_release(b->scores);
+    sf_release(b->kept);
+    sf_release(b->is_kept);
+    sf_release(b->degrees);
+    sf_release(b->seen);
+}
+
+static sf_status open_bench(bench *b, const sf_shape *s) {
+    SF_TRY(SF_NEW(&b->blocks, s->L));
+    const size_t room = (s->T + SIDE - 1) / SIDE * SIDE;
+    SF_TRY(SF_NEW(&b->queries, s->C * room));
+    SF_TRY(SF_NEW(&b->keys, s->C * room));
+    SF_TRY(SF_NEW(&b->scores, SIDE * room));
+    SF_TRY(SF_NEW(&b->kept, s->T));
+    SF_TRY(SF_NEW(&b->is_kept, s->T));
+    SF_TRY(SF_NEW(&b->degrees, s->T));
+    return SF_NEW(&b->seen, s->T);
+}
+
+static sf_status open_meter(sf_meter *meter) {
+    const sf_shape *s = &meter->model->shape;
+    SF_TRY(sf_cpu_check_isa());
+    SF_TRY(sf_cpu_plan_create(&meter->plan, meter->model));
+    SF_TRY(sf_cpu_crew_create(&meter->crew, &meter->plan, 1, meter->workers, BATCH));
+    if (s->attention.selector->selects_by == SF_BY_POSITION && !keeps_all(s))
+        SF_TRY(sf_pattern_create(&meter->pattern, &s->attention, s->T));
+    SF_TRY(SF_NEW(&meter->benches, meter->workers));
+    for (size_t w = 0; w < meter->workers; w++) SF_TRY(open_bench(&meter->benches[w], s));
+    SF_TRY(SF_NEW(&meter->totals, s->L + 1));
+    SF_TRY(SF_NEW(&meter->tokens, BATCH * s->T));
+    return SF_NEW(&meter->labels, BATCH);
+}
+
+sf_status sf_meter_create(sf_meter **out, const sf_model *model, size_t workers) {
+    *out = NULL;
+    sf_meter *meter;
+    SF_TRY(SF_NEW(&meter, 1));
+    meter->model = model;
+    meter->workers = workers;
+    const sf_status status = open_meter(meter);
+    if (status != SF_OK)
+        sf_meter_destroy(meter);
+    else
+        *out = meter;
+    return status;
+}
+
+void sf_meter_destroy(sf_meter *meter) {
+    if (meter == NULL) return;
+    const size_t L = meter->model->shape.L;
+    for (size_t w = 0; meter->benches != NULL && w < meter->workers; w++) close_bench(&meter->benches[w], L);
+    for (size_t l = 0; meter->totals != NULL && l <= L; l++) clear_tally(&meter->totals[l]);
+    sf_cpu_crew_destroy(meter->crew);
+    sf_cpu_plan_destroy(meter->plan);
+    sf_pattern_destroy(&meter->pattern);
+    sf_release(meter->benches);
+    sf_release(meter->totals);
+    sf_release(meter->tokens);
+    sf_release(meter->labels);
+    sf_release(meter);
+}
+
+/* NaN if either is, in whatever order they come. */
+static double larger(double a, double b) {
+    return isnan(a) || a >= b ? a : b;
+}
+
+static void note_tokens(tally *t, const float *input /* [T,Cp] */, size_t T, size_t C) {
+    for (size_t i = 0; i < T; i++) {
+        double square = 0;
+        for (size_t c = 0; c < C; c++)
+            square += (double)input[i * sf_padded(C) + c] * (double)input[i * sf_padded(C) + c];
+        t->largest_square = larger(t->largest_square, square);
+    }
+}
+
+/* Rows as panels of SIDE side by side, channel after channel; rows that are not there are 0. */
+static void make_panels(double *panels /* [T/SIDE,C,SIDE] */, double scale, const float *rows, size_t stride, size_t T,
+                        size_t C) {
+    for (size_t first = 0; first < T; first += SIDE)
+        for (size_t c = 0; c < C; c++)
+            for (size_t n = 0; n < SIDE; n++)
+                *panels++ = first + n < T ? scale * (double)rows[(first + n) * stride + c] : 0;
+}
+
+/* The products of a panel of queries with a panel of keys, in double: a tile that stays in registers. */
+static void multiply_panels(double *out, size_t row /* from one query to the next */,
+                            const double *queries /* [C,SIDE] */, const double *keys /* [C,SIDE] */, size_t C) {
+    double sums[SIDE][SIDE] = {{0}};
+    for (size_t c = 0; c < C; c++)
+        for (size_t n = 0; n < SIDE; n++)
+            for (size_t j = 0; j < SIDE; j++) sums[n][j] += queries[c * SIDE + n] * keys[c * SIDE + j];
+    for (size_t n = 0; n < SIDE; n++) memcpy(out + n * row, sums[n], sizeof sums[n]);
+}
+
+typedef struct range {
+    double low, high;
+} range;
+
+static void widen(range *r, double value) {
+    r->low = value < r->low ? value : r->low;
+    r->high = value > r->high ? value : r->high;
+}
+
+/* NaN if a score is NaN, or infinite where both ends are. */
+static double width_of(const range *r, bool poisoned) {
+    return poisoned ? NAN : r->high - r->low;
+}
+
+typedef struct sight_of_head {
+    const sf_meter *meter;
+    bench *room;
+    sf_index key_index;
+} sight_of_head;
+
+/* The keys a query keeps; its own row of the pattern, or chosen as the kernels choose. */
+static const uint32_t *kept_keys(size_t *count, const sight_of_head *at, size_t query, const double *scores) {
+    const sf_shape *s = &at->meter->model->shape;
+    const sf_pattern *pattern = &at->meter->pattern;
+    if (pattern->keys != NULL) {
+        *count = pattern->offsets[query + 1] - pattern->offsets[query];
+        return pattern->keys + pattern->offsets[query];
+    }
+    sf_draws draws = sf_query_draws(at->key_index, query);
+    *count = sf_attention_keep(at->room->kept, &s->attention, query, s->T, scores, &draws);
+    return at->room->kept;
+}
+
+/* From the nearer edge of the kept scores to the others. Top-k keeps the upper ones, bottom-k the lower ones. */
+static double gap_between(const range *kept, const range *others) {
+    return fmax(kept->low - others->high, others->low - kept->high);
+}
+
+static seen_query look_at_query(const sight_of_head *at, size_t query, const double *scores /* [T] */) {
+    const sf_shape *s = &at->meter->model->shape;
+    const range nothing = {INFINITY, -INFINITY};
+    range all = nothing, kept = nothing, others = nothing;
+    bool poisoned = false;
+    for (size_t j = 0; j < s->T; j++) {
+        widen(&all, scores[j]);
+        poisoned |= isnan(scores[j]);
+    }
+    seen_query seen = {.dispersion = width_of(&all, poisoned), .separation = NAN, .kept = s->T};
+    seen.kept_dispersion = seen.dispersion;
+    if (keeps_all(s)) return seen;
+
+    bool *is_kept = at->room->is_kept;
+    const uint32_t *keys = kept_keys(&seen.kept, at, query, scores);
+    memset(is_kept, 0, s->T * sizeof *is_kept);
+    for (size_t n = 0; n < seen.kept; n++) {
+        is_kept[keys[n]] = true;
+        at->room->degrees[keys[n]]++;
+        widen(&kept, scores[keys[n]]);
+    }
+    seen.kept_dispersion = width_of(&kept, poisoned);
+    if (!sf_has_separation(s)) return seen;
+    for (size_t j = 0; j < s->T; j++)
+        if (!is_kept[j]) widen(&others, scores[j]);
+    seen.separation = poisoned ? NAN : gap_between(&kept, &others);
+    return seen;
+}
+
+static void note_conditions(tally *t, const seen_query *seen, double sink_ratio) {
+    const sf_condition_input input = {seen->dispersion, seen->kept_dispersion, seen->separation, sink_ratio};
+    const double w = sf_condition_w(&input), x = sf_condition_x(&input);
+    t->queries++;
+    t->holds_w += w < 1;
+    t->holds_x += x < 1;
+    sf_quantiles_add(&t->values[SF_CONDITION_W], w);
+    sf_quantiles_add(&t->values[SF_CONDITION_X], x);
+}
+
+/* Once all queries of a head were seen: in-degrees are known. */
+static void note_head(tally *t, const sight_of_head *at) {
+    const sf_shape *s = &at->meter->model->shape;
+    const bench *room = at->room;
+    const bool separated = sf_has_separation(s);
+    const double k = (double)sf_sink_keys(s);
+    uint32_t largest = 0;
+    for (size_t j = 0; j < s->T; j++) {
+        const uint32_t degree = keeps_all(s) ? (uint32_t)s->T : room->degrees[j];
+        largest = degree > largest ? degree : largest;
+        sf_quantiles_add(&t->values[SF_IN_DEGREE], degree);
+    }
+    for (size_t i = 0; i < s->T; i++) {
+        const seen_query *seen = &room->seen[i];
+        sf_quantiles_add(&t->values[SF_DISPERSION], seen->dispersion);
+        sf_quantiles_add(&t->values[SF_KEPT_DISPERSION], seen->kept_dispersion);
+        sf_quantiles_add(&t->values[SF_LN_STABILITY],
+                         separated ? sf_ln_stability_by_score(seen->kept_dispersion, seen->separation, seen->kept)
+                                   : sf_ln_stability_fixed(seen->kept_dispersion, seen->kept));
+        if (!separated) continue;
+        sf_quantiles_add(&t->values[SF_SEPARATION], seen->separation);
+        note_conditions(t, seen, (double)largest / k);
+    }
+}
+
+/* Every query of a head, a panel of them at a time. */
+static void look_at_head(const sight_of_head *at) {
+    const size_t T = at->meter->model->shape.T, C = at->meter->model->shape.C, row = (T + SIDE - 1) / SIDE * SIDE;
+    const bench *room = at->room;
+    memset(room->degrees, 0, T * sizeof *room->degrees);
+    for (size_t first = 0; first < T; first += SIDE) {
+        for (size_t j = 0; j < T; j += SIDE)
+            multiply_panels(room->scores + j, row, room->queries + first * C, room->keys + j * C, C);
+        for (size_t i = first; i < first + SIDE && i < T; i++)
+            room->seen[i] = look_at_query(at, i, room->scores + (i - first) * row);
+    }
+}
+
+static void see(void *context, size_t worker, const sf_sight *sight) {
+    const sf_meter *meter = context;
+    const sf_shape *s = &meter->model->shape;
+    bench *room = &meter->benches[worker];
+    tally *t = &room->blocks[sight->block];
+    const double scale = s->inverse_temperature / sqrt((double)s->C);
+    note_tokens(t, sight->input, s->T, s->C);
+    for (size_t h = 0; h < s->H; h++) {
+        const size_t column = h * sf_padded(s->C);
+        const sf_purpose chance = sf_moment_random_keys(meter->moment);
+        const sight_of_head at = {meter, room,
+                                  sf_moment_index(meter->moment, chance, sight->block, h, sight->sequence)};
+        make_panels(room->queries, scale, sight->q + column, sight->stride, s->T, s->C);
+        make_panels(room->keys, 1, sight->k + column, sight->stride, s->T, s->C);
+        look_at_head(&at);
+        note_head(t, &at);
+    }
+}
+
+static void add_tally(tally *into, const tally *from) {
+    for (size_t m = 0; m < SF_MEASURES; m++) sf_quantiles_merge(&into->values[m], &from->values[m]);
+    into->queries += from->queries;
+    into->holds_w += from->holds_w;
+    into->holds_x += from->holds_x;
+    into->largest_square = larger(into->largest_square, from->largest_square);
+}
+
+static void start_anew(sf_meter *meter) {
+    const size_t L = meter->model->shape.L;
+    for (size_t l = 0; l <= L; l++) clear_tally(&meter->totals[l]);
+    for (size_t w = 0; w < meter->workers; w++)
+        for (size_t l = 0; l < L; l++) clear_tally(&meter->benches[w].blocks[l]);
+}
+
+static void sum_up(sf_meter *meter) {
+    const size_t L = meter->model->shape.L;
+    for (size_t l = 0; l < L; l++) {
+        for (size_t w = 0; w < meter->workers; w++) {
+            add_tally(&meter->totals[l], &meter->benches[w].blocks[l]);
+            clear_tally(&meter->benches[w].blocks[l]);
+        }
+        add_tally(&meter->totals[L], &meter->totals[l]);
+    }
+}
+
+sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, const sf_measured_data *what) {
+    const sf_shape *s = &meter->model->shape;
+    const sf_dataset *set = what->split == SF_TRAINING ? what->data->training : what->data->heldout;
+    const size_t all = sf_dataset_count(set), samples = what->samples > 0 && what->samples < all ? what->samples : all;
+    start_anew(meter);
+    for (size_t first = 0; first < samples; first += BATCH) {
+        const size_t B = samples - first < BATCH ? samples - first : BATCH;
+        for (size_t n = 0; n < B; n++) {
+            sf_run_data_lay_out(meter->tokens + n * s->T, what->data, set, first + n, s->T, s->attention.globals);
+            meter->labels[n] = sf_dataset_label(set, first + n);
+        }
+        const sf_moment moment = sf_evaluation_moment(what->seed, what->split, first);
+        meter->moment = &moment;
+        sf_cpu_observe(meter->crew, &(sf_observer){see, meter}, meter->plan, params,
+                       &(sf_batch){meter->tokens, meter->labels, B}, &moment);
+    }
+    meter->moment = NULL;
+    sum_up(meter);
+    return SF_OK;
+}
+
+sf_status sf_meter_read(sf_block_measures *out, sf_meter *meter, size_t block) {
+    tally *t = &meter->totals[block];
+    for (size_t m = 0; m < SF_MEASURES; m++) {
+        out->measures[m].count = t->values[m].count;
+        out->measures[m].not_numbers = t->values[m].not_numbers;
+        SF_TRY(sf_quantiles_read(out->measures[m].at, &t->values[m], sf_quantile_percents, SF_QUANTILES));
+    }
+    out->queries = t->queries;
+    out->holds_w = t->holds_w;
+    out->holds_x = t->holds_x;
+    out->largest_token = sqrt(t->largest_square);
+    return SF_OK;
+}

@@ -1,0 +1,32 @@
+/* What a model's attention scores look like on data: dispersion, separation, in-degrees, stability, the conditions, and
+ * the largest token. Streaming: memory does not grow with the number of sequences. */
+#ifndef SF_MEASURE_SCORES_H
+#define SF_MEASURE_SCORES_H
+
+#include "model/model.h"
+#include "semfocus/measure.h"
+#include "train/data.h"
+
+typedef struct sf_meter sf_meter; /* memory for measuring one model, again and again */
+
+typedef struct sf_measured_data {
+    const sf_run_data *data;
+    sf_split split;
+    size_t samples; /* the first of the split; 0: all */
+    uint32_t seed;  /* of the run: random keys are those of its evaluation */
+} sf_measured_data;
+
+sf_status sf_meter_create(sf_meter **out, const sf_model *model, size_t workers);
+void sf_meter_destroy(sf_meter *meter);
+
+/* Replaces what was measured before. */
+sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, const sf_measured_data *what);
+
+/* Of one block; or of all, for block = L. The spectral norms are left alone. */
+sf_status sf_meter_read(sf_block_measures *out, sf_meter *meter, size_t block);
+
+/* How many keys the sink ratio counts by, and whether the mechanism chooses by score and leaves keys out. */
+size_t sf_sink_keys(const sf_shape *shape);
+bool sf_has_separation(const sf_shape *shape);
+
+#endif

@@ -1,0 +1,23 @@
+/* Spectral norms, to a few units of the last place of a double: the largest eigenvalue of the Gram matrix, by
+ * Householder's tridiagonal form and bisection. Cost: rows columns^2 + 4/3 columns^3 (the smaller side counts). */
+#ifndef SF_MEASURE_SPECTRAL_H
+#define SF_MEASURE_SPECTRAL_H
+
+#include "model/model.h"
+
+/* The largest singular value; NaN if some element is not finite. */
+sf_status sf_spectral_norm(double *out, const double *matrix /* [rows,columns] */, size_t rows, size_t columns);
+
+typedef struct sf_head_norms { /* of linear maps with the bias as an extra column, [W | b] */
+    double gamma;              /* |inverse temperature Q^T K| / sqrt(C) */
+    double upsilon;            /* |V| */
+} sf_head_norms;
+
+typedef struct sf_mlp_norms {
+    double w1, w2;
+} sf_mlp_norms;
+
+sf_status sf_block_norms(sf_head_norms *heads /* [H] */, sf_mlp_norms *mlp, const sf_model *model,
+                         const float *params /* [size] */, size_t block);
+
+#endif

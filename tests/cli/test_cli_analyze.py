@@ -1,0 +1,304 @@
+"""analyze: tables, JSON, weights at three moments, recorded curves, comparisons, and what it refuses."""
+import csv
+import io
+import json
+import math
+import re
+import shutil
+import sqlite3
+import unittest
+
+from harness import Case
+
+SMALL = ["--length", "10", "--train-count", "60", "--heldout-count", "120", "--blocks", "2", "--width", "8",
+         "--mlp-width", "12"]
+PERCENTS = ["0", "1", "5", "10", "25", "50", "75", "90", "95", "99", "100"]
+RECORDED = ["delta_s", "delta_h", "separation", "in_degree"]
+
+
+class Analyze(Case):
+    def setUp(self):
+        super().setUp()
+        self.store = self.folder / "runs"
+
+    def train(self, attention, *words, task="even-pairs", store=None, settings=SMALL):
+        """The ids of the runs."""
+        result = self.good("train", task, "--attention", attention, *settings, "--epochs", 2, *words, "--json",
+                           "--store", store or self.store)
+        return [row["id"] for row in json.loads(result.out)]
+
+    def analyze(self, *words, store=None, **options):
+        return json.loads(self.good("analyze", *words, "--json", "--store", store or self.store, **options).out)
+
+    def sql(self, text):
+        with sqlite3.connect(self.store / "runs.db") as database:
+            database.execute(text)
+
+    def refuse(self, *words, mentions=(), codes=(2,), **options):
+        return self.refused("analyze", *words, "--store", self.store, mentions=mentions, codes=codes, **options)
+
+
+class Results(Analyze):
+    def test_every_mechanism(self):
+        names = ["full", "topk:3", "bottomk:3", "random:3", "banded:3", "block:3+global:2"]
+        for name, heads, norm in [(name, heads, norm) for name in names for heads, norm in ((1, "pre"), (3, "post"))]:
+            run, = self.train(name, "--heads", heads, "--norm", norm)
+            row, = self.analyze(run)["runs"]
+            queries = 120 * row["positions"] * heads
+            self.assertEqual((row["attention"], row["heads"], row["samples"]), (name, heads, 120))
+            self.assertEqual(len(row["blocks"]), 2)
+            for block in row["blocks"]:
+                measures = block["measures"]
+                self.assertEqual(measures["delta_s"]["count"], queries)
+                self.assertEqual(len(block["heads"]), heads)
+                self.assertEqual(max(head["gamma"] for head in block["heads"]), block["norms"]["gamma"])
+                self.assertEqual("separation" in measures, name in ("topk:3", "bottomk:3"))
+                self.assertEqual(block["holds_w"] is None, "separation" not in measures)
+                for values in (entry["quantiles"] for entry in measures.values()):
+                    self.assertEqual(list(values), PERCENTS)
+                    ordered = list(values.values())
+                    self.assertEqual(ordered, sorted(ordered), values)
+            total = row["overall"]["measures"]
+            self.assertEqual(total["delta_s"]["count"], 2 * queries)
+            for m in ("delta_s", "delta_h"):
+                self.assertEqual(total[m]["quantiles"]["100"],
+                                 max(block["measures"][m]["quantiles"]["100"] for block in row["blocks"]))
+            k = row["k"]
+            self.assertEqual(k, row["positions"] if name == "full" else 3)
+            self.assertAlmostEqual(total["sink_ratio"]["quantiles"]["90"] * k, total["in_degree"]["quantiles"]["90"])
+            self.assertAlmostEqual(total["ln_xi_s"]["quantiles"]["100"],
+                                   total["delta_s"]["quantiles"]["100"] - math.log(row["positions"]), places=9)
+
+    def test_threads_and_repetition_change_nothing(self):
+        run, = self.train("topk:3", "--heldout-count", 500)
+        first = self.good("analyze", run, "--store", self.store, "--json", "--threads", 1).raw
+        for threads in (1, 2, 5):
+            self.assertEqual(self.good("analyze", run, "--store", self.store, "--json", "--threads", threads).raw, first)
+        text = self.good("analyze", run, "--store", self.store, "--threads", 1).out
+        self.assertEqual(self.good("analyze", run, "--store", self.store, "--threads", 3).out, text)
+        for word in ("delta_s", "Delta_h", "in-degree", "beta", "ln xi", "Gamma", "Upsilon", "W < 1 for"):
+            self.assertIn(word, text)
+
+    def test_moments_splits_and_samples(self):
+        run, = self.train("topk:3")
+        last, best, initial = (self.analyze(run, "--at", at)["runs"][0] for at in ("last", "best", "init"))
+        self.assertEqual((last["epoch"], initial["epoch"]), (2, 0))
+        self.assertIn(best["epoch"], (1, 2))
+        self.assertNotEqual(last["overall"], initial["overall"])
+        training, = self.analyze(run, "--split", "train")["runs"]
+        self.assertEqual(training["samples"], 60)
+        few, = self.analyze(run, "--samples", 7)["runs"]
+        self.assertEqual((few["samples"], few["overall"]["measures"]["delta_s"]["count"]), (7, 7 * 12 * 2))
+        self.assertEqual(self.analyze(run, "--samples", 1000)["runs"], [last])
+
+    def test_initial_weights_are_those_of_any_mechanism(self):
+        full, topk = self.train("full,topk:5")
+        rows = self.analyze(full, topk, "--at", "init")["runs"]
+        self.assertEqual(rows[0]["blocks"][0]["norms"], rows[1]["blocks"][0]["norms"])
+        self.assertEqual(rows[0]["positions"], rows[1]["positions"])
+        self.assertEqual(rows[0]["blocks"][0]["measures"]["delta_s"], rows[1]["blocks"][0]["measures"]["delta_s"])
+
+    def test_comparison(self):
+        runs = self.train("full,topk:3", "--seed", "1,2")
+        result = self.analyze(*runs)
+        by_id = {row["id"]: row for row in result["runs"]}
+        self.assertEqual(len(result["comparisons"]), 2)
+        for comparison in result["comparisons"]:
+            full, sparse = by_id[comparison["full"]], by_id[comparison["sparse"]]
+            self.assertEqual((full["attention"], sparse["attention"]), ("full", "topk:3"))
+            self.assertEqual(full["seed"], sparse["seed"])
+            for place in comparison["quantiles"]:
+                q, other = f"{place['percent']:g}", f"{100 - place['percent']:g}"
+                ours, theirs = sparse["overall"]["measures"], full["overall"]["measures"]
+                s, h = theirs["delta_s"]["quantiles"][q], ours["delta_h"]["quantiles"][q]
+                gap, beta = max(ours["separation"]["quantiles"][other], 1e-9), ours["in_degree"]["quantiles"][q] / 3
+                c1, c2 = h / s, gap / s
+                w = c1 + math.log(2 * (1 + 1 / (c2 * s))) / s
+                x = c1 + math.log(s * (1 + beta) * (1 + 1 / (c2 * s)) + beta) / s - math.log(s + 1) / s
+                self.assertAlmostEqual(place["w"], w, delta=1e-8 * abs(w))
+                self.assertAlmostEqual(place["x"], x, delta=1e-8 * abs(x))
+        self.assertIn("quantile by quantile", self.good("analyze", *runs, "--store", self.store).out)
+        self.assertEqual(self.analyze(runs[1], runs[2])["comparisons"], [])
+        other, = self.train("topk:3", "--seed", 1, "--lr", "0.2")
+        self.assertEqual(self.analyze(runs[0], other)["comparisons"], [])
+
+    def test_degenerate_shapes(self):
+        run, = self.train("topk:10", "--pad", "none")  # as many as there are: full
+        row, = self.analyze(run)["runs"]
+        self.assertEqual((row["attention"], row["k"]), ("full", 10))
+        self.assertNotIn("separation", row["overall"]["measures"])
+        settings = ["--length", "1", "--train-count", "10", "--heldout-count", "10", "--blocks", "1", "--width", "4",
+                    "--mlp-width", "4"]
+        run, = self.train("topk:1", task="parity", settings=settings)
+        row, = self.analyze(run)["runs"]
+        self.assertEqual(row["overall"]["measures"]["delta_s"]["quantiles"]["100"], 0)
+        self.assertEqual(row["overall"]["measures"]["ln_xi"]["quantiles"]["100"], 0)
+        self.assertEqual(row["overall"]["measures"]["in_degree"]["quantiles"]["50"], 1)
+
+    def test_flat_scores(self):
+        run, = self.train("topk:3", "--inverse-temperature", 0)  # all scores are 0: no separation at all
+        row, = self.analyze(run)["runs"]
+        measures = row["overall"]["measures"]
+        self.assertEqual(measures["separation"]["quantiles"]["100"], 0)
+        self.assertEqual(measures["w"]["quantiles"]["0"], "infinity")
+        self.assertEqual((row["overall"]["holds_w"], row["overall"]["holds_x"]), (0, 0))
+        self.assertEqual(row["overall"]["norms"]["gamma"], 0)
+
+    def test_another_instruction_set_reads_the_weights(self):
+        run, = self.train("topk:3")
+        here, = self.analyze(run)["runs"]
+        there, = self.analyze(run, env={"SEMFOCUS_ISA": "scalar"})["runs"]
+        for q, value in here["overall"]["measures"]["delta_s"]["quantiles"].items():
+            self.assertAlmostEqual(there["overall"]["measures"]["delta_s"]["quantiles"][q], value, delta=1e-4 + 1e-3 * value)
+        self.assertEqual(here["overall"]["norms"], there["overall"]["norms"])
+
+
+class Refusals(Analyze):
+    def test_words_and_options(self):
+        first, second = self.train("full,topk:3")
+        self.refuse(mentions=("usage",))
+        self.refuse("nothing", mentions=("no run begins with",))
+        self.refuse(first, "nothing", mentions=("no run begins with",))
+        self.refuse("", mentions=("no run begins",))
+        self.refuse(first, "--at", "middle", mentions=("at is 'middle'", "last|best|init"))
+        self.refuse(first, "--samples", -1, mentions=("samples",))
+        self.refuse(first, "--split", "test", mentions=("split",))
+        self.refuse(first, "--curves", "--at", "init", mentions=("--at", "--curves"))
+        self.refuse(first, "--curves", mentions=(first, "--measure-every"))
+        self.refused("analyze", first, "--store", self.folder / "elsewhere", mentions=("no store",))
+        self.assertEqual(self.analyze(second[:10])["runs"][0]["id"], second)
+
+    def test_no_checkpoint(self):
+        run, = self.train("topk:3")
+        self.sql("UPDATE runs SET checkpoint_epoch = NULL, best_saved_epoch = NULL, status = 'pending'")
+        self.refuse(run, mentions=(run, "no checkpoint", "--at init"))
+        self.refuse(run, "--at", "best", mentions=("no checkpoint",))
+        self.assertEqual(self.analyze(run, "--at", "init")["runs"][0]["epoch"], 0)
+
+    def test_diverged(self):
+        run, = self.train("topk:3")
+        self.sql("UPDATE runs SET status = 'diverged', diverged_epoch = 3, diverged_step = 1")
+        self.assertIn("diverged in epoch 3", self.good("analyze", run, "--store", self.store).out)
+        self.sql("UPDATE runs SET checkpoint_epoch = NULL, best_saved_epoch = NULL, diverged_epoch = 1")
+        self.refuse(run, mentions=("diverged in epoch 1", "--at init"))
+        self.analyze(run, "--at", "init")
+
+    def test_truly_diverged(self):
+        result = self.good("train", "even-pairs", "--attention", "topk:3", *SMALL, "--epochs", 3, "--lr", 10000, "--clip",
+                           0, "--json", "--store", self.store)
+        row, = json.loads(result.out)
+        self.assertEqual(row["status"], "diverged", result)
+        if row["epochs"] == 0:
+            self.refuse(row["id"], mentions=("diverged",))
+        else:
+            self.assertIn("last finite weights", self.good("analyze", row["id"], "--store", self.store).out)
+        self.analyze(row["id"], "--at", "init")
+
+    def test_another_numerics_version(self):
+        run, = self.train("topk:3")
+        self.sql("UPDATE facts SET value = '0' WHERE name = 'numerics'")
+        self.refuse(run, mentions=("numerics version 0",))
+
+    def test_damage(self):
+        run, = self.train("topk:3")
+        path, = (path for path in (self.store / "checkpoints").iterdir() if "best" not in path.name)
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        self.refuse(run, mentions=("damaged",), codes=(1,))
+        path.unlink()
+        self.refuse(run, mentions=("missing",), codes=(1,))
+
+    def test_changed_data(self):
+        path = self.write("mine.tsv", "tokens\tlabel\n" + "0 1 1\t0\n1 0\t1\n1 1 1\t1\n0 0 0\t0\n" * 5)
+        run, = self.train("topk:2", task=f"tsv:{path}", settings=["--blocks", "1", "--width", "4", "--mlp-width", "4"])
+        self.analyze(run)
+        path.write_text("tokens\tlabel\n" + "1 1 1\t0\n1 0\t1\n1 1 1\t1\n0 0 0\t0\n" * 5)
+        self.refuse(run, mentions=("not what it was trained on",), codes=(1,))
+
+
+class Curves(Analyze):
+    def curves(self, *words, store=None):
+        text = self.good("analyze", *words, "--curves", "--store", store or self.store).out
+        return text, list(csv.DictReader(io.StringIO(text)))
+
+    def test_rows(self):
+        full, topk = self.train("full,topk:3", "--measure-every", 2, "--epochs", 5)
+        text, rows = self.curves(full, topk)
+        self.assertEqual(text.splitlines()[0], "run,epoch,block,measure," + ",".join("q" + p for p in PERCENTS))
+        self.assertEqual(len(rows), 2 * 3 * 3 * 4)  # runs, epochs 0 2 4, blocks 0 1 all, measures
+        self.assertEqual({row["epoch"] for row in rows}, {"0", "2", "4"})
+        self.assertEqual({row["block"] for row in rows}, {"0", "1", "all"})
+        self.assertEqual({row["q50"] == "" for row in rows if row["run"] == full and row["measure"] == "separation"}, {True})
+        points = json.loads(self.good("analyze", full, topk, "--curves", "--json", "--store", self.store).out)
+        self.assertEqual(len(points), len(rows))
+        for point, row in zip(points, rows):
+            self.assertEqual((point["run"], point["epoch"], point["measure"]), (row["run"], int(row["epoch"]), row["measure"]))
+            for p in PERCENTS:
+                value = point["quantiles"][p]
+                self.assertEqual(row["q" + p] == "", value is None)
+                if value is not None:
+                    self.assertAlmostEqual(float(row["q" + p]), value, delta=1e-8 * (1 + abs(value)))
+
+    def test_they_are_what_analyze_says(self):
+        run, = self.train("topk:3", "--measure-every", 2, "--threads", 1)
+        points = json.loads(self.good("analyze", run, "--curves", "--json", "--store", self.store).out)
+        for at, epoch in (("init", 0), ("last", 2)):
+            analysis, = self.analyze(run, "--at", at, "--samples", 100)["runs"]
+            for point in (point for point in points if point["epoch"] == epoch):
+                block = analysis["overall"] if point["block"] is None else analysis["blocks"][point["block"]]
+                self.assertEqual(point["quantiles"], block["measures"][point["measure"]]["quantiles"])
+
+    def test_measuring_changes_no_run(self):
+        plain = json.loads(self.good("train", "even-pairs", "--attention", "topk:3", *SMALL, "--epochs", 3, "--json",
+                                     "--store", self.folder / "plain").out)
+        measured = json.loads(self.good("train", "even-pairs", "--attention", "topk:3", *SMALL, "--epochs", 3, "--json",
+                                        "--measure-every", 1, "--store", self.store).out)
+        self.assertEqual(plain, measured)
+        self.assertEqual(plain[0]["weights"], measured[0]["weights"])
+
+    def test_resuming_and_crashes_leave_the_same_rows(self):
+        undisturbed = self.folder / "undisturbed"
+        run, = self.train("topk:3", "--measure-every", 1, "--epochs", 6, store=undisturbed)
+        expected, _ = self.curves(run, store=undisturbed)
+        self.train("topk:3", "--measure-every", 1, "--epochs", 3)
+        # as if the process had died after epoch 4: rows that no checkpoint backs
+        self.sql("INSERT INTO epochs VALUES (1, 4, 1, 50, 1, 50, 1)")
+        for block in (-1, 0, 1):
+            for measure in RECORDED:
+                self.sql(f"INSERT INTO measures (run, epoch, block, measure, q0) VALUES (1, 4, {block}, '{measure}', 99)")
+        self.sql("UPDATE runs SET status = 'running'")
+        self.train("topk:3", "--measure-every", 1, "--epochs", 6)
+        self.assertEqual(self.curves(run)[0], expected)
+        shutil.rmtree(self.store / "checkpoints")  # starts anew, also before the first epoch
+        self.train("topk:3", "--measure-every", 1, "--epochs", 6)
+        self.assertEqual(self.curves(run)[0], expected)
+
+    def test_studies_record_too(self):
+        study = self.write("study.ini", "task = even-pairs\nattention = full, topk:3\nseeds = 2\nmeasure-every = 2\n"
+                           "length = 8\ntrain-count = 40\nheldout-count = 20\nblocks = 1\nwidth = 8\nmlp-width = 8\nepochs = 2\n")
+        self.good("study", study, "--quiet", "--store", self.store, "--threads", 2)
+        with sqlite3.connect(self.store / "runs.db") as database:
+            count, = database.execute("SELECT COUNT(*) FROM measures").fetchone()
+        self.assertEqual(count, 4 * 2 * 2 * 4)
+
+    def test_a_store_of_the_schema_before_is_brought_forward(self):
+        run, = self.train("topk:3")
+        self.sql("DROP TABLE measures")
+        self.sql("PRAGMA user_version = 1")
+        self.refuse(run, mentions=("schema 1",))
+        self.train("topk:3", "--measure-every", 1, "--epochs", 3)
+        _, rows = self.curves(run)
+        self.assertEqual({row["epoch"] for row in rows}, {"3"})  # epochs that were trained before are not measured
+
+
+class Help(Case):
+    def test_help_names_the_settings(self):
+        text = self.good("analyze", "--help").out
+        for name in ("--at last|best|init", "--split train|heldout", "--samples", "--curves", "--json", "--store"):
+            self.assertIn(name, text)
+        self.assertIn("--measure-every", self.good("train", "--help").out)
+        self.assertTrue(re.search(r"^  analyze ", self.good("--help").out, re.M))
+
+
+if __name__ == "__main__":
+    unittest.main()

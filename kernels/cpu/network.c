@@ -90,7 +90,9 @@ static void show(const site *at) {
                                 .k = q + HCp,
                                 .v = q + 2 * HCp,
                                 .stride = 3 * HCp,
-                                .context = t->context + n * T * HCp};
+                                .context = t->context + n * T * HCp,
+                                .attention_rstd = t->rstd1 + n * T,
+                                .mlp_rstd = t->rstd2 + n * T};
         observer->see(observer->context, at->job->worker, &sight);
     }
 }
@@ -114,7 +116,6 @@ static void block_forward(const site *at) {
     sf_gemm(t->qkv, 3 * HCp, (sf_left){pre ? t->normed1 : t->input, Cp, 1}, sf_plain(at->packed->qkv, 3 * HCp),
             at->packed->qkv_bias, false, R, 3 * HCp, Cp);
     attend(at, plan->dense ? sf_dense_forward : sf_kept_forward);
-    if (at->job->observer != NULL) show(at);
     sf_gemm(work->branch, Cp, (sf_left){t->context, HCp, 1}, sf_plain(at->packed->o, Cp),
             params + at->params[SF_BO].offset, false, R, Cp, HCp);
     draw(t->kept_attention, at->job, SF_DROP_ATTENTION, at->block, s->C);
@@ -138,6 +139,7 @@ static void block_forward(const site *at) {
         sf_rows_norm(t->normed2, t->rstd2, work->x, mlp_epsilon, R, s->C);
         memcpy(work->x, t->normed2, R * Cp * sizeof *work->x);
     }
+    if (at->job->observer != NULL) show(at);
 }
 
 /* Gradient of a linear layer whose outputs come in `groups` padded groups (the heads) of C rows each:
@@ -196,6 +198,16 @@ static void block_backward(const site *at) {
         sf_rows_add(work->dx, work->dbranch, R * Cp);
 }
 
+static void disturb(const sf_job *job) {
+    const size_t T = job->plan->model->shape.T, C = job->plan->model->shape.C, Cp = job->plan->rows.Cp;
+    for (size_t n = 0; n < job->n; n++) {
+        const sf_index index = sf_moment_index(job->moment, SF_EMBEDDING_NOISE, 0, 0, job->first + n);
+        for (size_t t = 0; t < T; t++)
+            for (size_t c = 0; c < C; c++)
+                job->work->x[(n * T + t) * Cp + c] += (float)(job->moment->noise * sf_noise_at(&index, t, c, C));
+    }
+}
+
 static void embed(const sf_job *job) {
     const sf_cpu_plan *plan = job->plan;
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp;
@@ -205,6 +217,7 @@ static void embed(const sf_job *job) {
         memcpy(x, plan->positions + r % T * Cp, Cp * sizeof *x);
         sf_add_scaled(x, plan->embedding_scale, table + (size_t)job->tokens[r] * Cp, Cp);
     }
+    if (job->moment->noise > 0) disturb(job);
     const sf_drop_mask mask = mask_of(job);
     if (mask.threshold == 0) return;
     draw(job->work->kept_embedding, job, SF_DROP_EMBEDDING, 0, plan->model->shape.C);

@@ -13,5 +13,6 @@
 #include "semfocus/store.h"
 #include "semfocus/study.h"
 #include "semfocus/task.h"
+#include "semfocus/theory.h"
 
 #endif

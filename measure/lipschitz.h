@@ -2,17 +2,17 @@
  *
  *   h [T,C]  ->  W_o concat over heads (weights(q k^T) v) + b_o  [T,C],    q, k, v = W h + b,
  *
- * kept sets held fixed, by power iteration on J^T J with exact products J x and J^T y in double. An iteration ends when
- * the estimate, which only grows, grew by less than 1e-9 of itself twice in a row, or after 2000 rounds. Starts from
- * Gaussian vectors that depend on (seed, block, sample) alone. */
+ * kept sets held fixed, by power iteration on J^T J with exact products J x and J^T y in double. The estimate only
+ * grows and is never above the true value; an iteration ends when it grew by less than 1e-7 of itself twice in a row,
+ * or after 1000 rounds. Starts from Gaussian vectors that depend on (seed, block, sample) alone. */
 #ifndef SF_MEASURE_LIPSCHITZ_H
 #define SF_MEASURE_LIPSCHITZ_H
 
 #include "measure/looker.h"
 #include "semfocus/theory.h"
 
-#define SF_LIPSCHITZ_TOLERANCE 1e-9
-enum { SF_LIPSCHITZ_ROUNDS = 2000 };
+#define SF_LIPSCHITZ_TOLERANCE 1e-7
+enum { SF_LIPSCHITZ_ROUNDS = 1000 };
 
 typedef struct sf_layer sf_layer; /* an attention layer at one input */
 
@@ -38,8 +38,7 @@ typedef struct sf_spectral_estimate {
 
 sf_spectral_estimate sf_layer_norm(sf_layer *layer, sf_index start);
 
-/* Every block at every sample of the subject. `domains` are those of the same samples; they give the bounds that the
- * result is compared with. */
+/* Every block at every sample of the subject. `bounds` are those of a domain that holds the same samples. */
 sf_status sf_local_lipschitz_measure(sf_local_lipschitz **out, const sf_subject *subject,
                                      const sf_block_bounds *bounds /* [L] */);
 void sf_local_lipschitz_destroy(sf_local_lipschitz *lipschitz);

@@ -7,20 +7,26 @@
 
 enum { BATCH = 64 };
 
+enum { DIRECTIONS = 3 };
+
+typedef struct direction { /* [T,C] both: a direction and what the Jacobian makes of it */
+    double *x, *jx;
+} direction;
+
 struct sf_layer {
     sf_shape shape;
-    double scale;                /* inverse temperature / sqrt(C) */
-    double *weight[3], *bias[3]; /* of q, k, v: [H*C,C], [H*C] */
-    double *wo, *bo;             /* [C,H*C], [C] */
-    double *qkv[3];              /* [T,H*C] */
-    double *dqkv[3];             /* [T,H*C] */
-    double *context, *dcontext;  /* [T,H*C] */
-    uint32_t *keys;              /* [kept] */
-    size_t *offsets;             /* [H*T+1] */
-    double *scores, *weights;    /* [kept] */
-    double *dscores, *dweights;  /* [T]: one query's */
-    double *unit, *slope;        /* [T]: rows of the weighting's Jacobian */
-    double *ahead, *back;        /* [T,C]: the vectors of the iteration */
+    double scale;                     /* inverse temperature / sqrt(C) */
+    double *weight[3], *bias[3];      /* of q, k, v: [H*C,C], [H*C] */
+    double *wo, *bo;                  /* [C,H*C], [C] */
+    double *qkv[3];                   /* [T,H*C] */
+    double *dqkv[3];                  /* [T,H*C] */
+    double *context, *dcontext;       /* [T,H*C] */
+    uint32_t *keys;                   /* [kept] */
+    size_t *offsets;                  /* [H*T+1] */
+    double *scores, *weights;         /* [kept] */
+    double *dscores, *dweights;       /* [T]: one query's */
+    double *unit, *slope;             /* [T]: rows of the weighting's Jacobian */
+    direction directions[DIRECTIONS]; /* of the iteration */
 };
 
 static sf_status open_layer(sf_layer *layer) {
@@ -44,8 +50,11 @@ static sf_status open_layer(sf_layer *layer) {
     SF_TRY(SF_NEW(&layer->dweights, s->T));
     SF_TRY(SF_NEW(&layer->unit, s->T));
     SF_TRY(SF_NEW(&layer->slope, s->T));
-    SF_TRY(SF_NEW(&layer->ahead, TC));
-    return SF_NEW(&layer->back, TC);
+    for (size_t d = 0; d < DIRECTIONS; d++) {
+        SF_TRY(SF_NEW(&layer->directions[d].x, TC));
+        SF_TRY(SF_NEW(&layer->directions[d].jx, TC));
+    }
+    return SF_OK;
 }
 
 sf_status sf_layer_create(sf_layer **out, const sf_shape *shape) {
@@ -83,8 +92,10 @@ void sf_layer_destroy(sf_layer *layer) {
     sf_release(layer->dweights);
     sf_release(layer->unit);
     sf_release(layer->slope);
-    sf_release(layer->ahead);
-    sf_release(layer->back);
+    for (size_t d = 0; d < DIRECTIONS; d++) {
+        sf_release(layer->directions[d].x);
+        sf_release(layer->directions[d].jx);
+    }
     sf_release(layer);
 }
 
@@ -252,28 +263,101 @@ void sf_layer_backward(sf_layer *layer, double *din /* [T,C] */, const double *d
     for (size_t i = 0; i < 3; i++) project_back(din, layer->dqkv[i], layer->weight[i], T, H * C, C);
 }
 
-/* Scales to length 1 and gives the length before. */
-static double normalize(double *x, size_t count) {
+/* Scales to length 1; false if there is no length to speak of. */
+static bool normalize(double *x, size_t count) {
     const double length = sqrt(dot(x, x, count));
-    for (size_t i = 0; i < count && length > 0; i++) x[i] /= length;
-    return length;
+    if (!(length > 1e-300)) return false;
+    for (size_t i = 0; i < count; i++) x[i] /= length;
+    return true;
+}
+
+/* Takes the components along the first `others` directions away, twice for the sake of rounding, from a direction and
+ * its image; false if nothing is left. */
+static bool make_orthonormal(const direction *of, const direction *directions, size_t others, size_t count) {
+    const double before = sqrt(dot(of->x, of->x, count));
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t d = 0; d < others; d++) {
+            const double along = dot(of->x, directions[d].x, count);
+            add_scaled(of->x, -along, directions[d].x, count);
+            add_scaled(of->jx, -along, directions[d].jx, count);
+        }
+    const double length = sqrt(dot(of->x, of->x, count));
+    if (!(length > 1e-12 * before)) return false;
+    for (size_t i = 0; i < count; i++) {
+        of->x[i] /= length;
+        of->jx[i] /= length;
+    }
+    return true;
+}
+
+/* The best combination of orthonormal directions: the first eigenvector of the Gram matrix of their images, which
+ * dominates a high power of it. */
+static void best_combination(double share[DIRECTIONS], const direction *directions, size_t n, size_t count) {
+    double gram[DIRECTIONS][DIRECTIONS] = {{0}}, next[DIRECTIONS][DIRECTIONS] = {{0}}, length = 0;
+    for (size_t a = 0; a < n; a++)
+        for (size_t b = 0; b < n; b++) gram[a][b] = dot(directions[a].jx, directions[b].jx, count);
+    for (size_t round = 0; round < 50; round++) {
+        double size = 0;
+        for (size_t a = 0; a < n; a++) size = fmax(size, gram[a][a]); /* the largest of a positive matrix */
+        if (size == 0) break;
+        for (size_t a = 0; a < n; a++)
+            for (size_t b = 0; b < n; b++) {
+                next[a][b] = 0;
+                for (size_t c = 0; c < n; c++) next[a][b] += gram[a][c] / size * (gram[c][b] / size);
+            }
+        memcpy(gram, next, sizeof gram);
+    }
+    size_t column = 0;
+    for (size_t a = 1; a < n; a++)
+        if (gram[a][a] > gram[column][column]) column = a;
+    for (size_t a = 0; a < n; a++) length += gram[a][column] * gram[a][column];
+    for (size_t a = 0; a < DIRECTIONS; a++) share[a] = length > 0 ? gram[a][column] / sqrt(length) : a == 0;
+}
+
+/* directions: the estimate, the gradient, the last step. The first becomes the best combination, the third the step. */
+static void combine(const direction *directions, const double share[DIRECTIONS], size_t count) {
+    const direction *now = &directions[0], *gradient = &directions[1], *last = &directions[2];
+    for (size_t i = 0; i < count; i++) {
+        last->x[i] = share[1] * gradient->x[i] + share[2] * last->x[i];
+        last->jx[i] = share[1] * gradient->jx[i] + share[2] * last->jx[i];
+        now->x[i] = share[0] * now->x[i] + last->x[i];
+    }
+}
+
+/* One round; false if there is no direction left to look into. */
+static bool improve(sf_layer *layer, bool has_last, size_t count) {
+    const direction *d = layer->directions;
+    sf_layer_backward(layer, d[1].x, d[0].jx);
+    if (!normalize(d[1].x, count) || !make_orthonormal(&d[1], d, 1, count)) return false;
+    sf_layer_forward(layer, d[1].jx, d[1].x);
+    const bool last = has_last && make_orthonormal(&d[2], d, 2, count);
+    double share[DIRECTIONS];
+    best_combination(share, d, last ? 3 : 2, count);
+    if (!last) {
+        memset(d[2].x, 0, count * sizeof *d[2].x);
+        memset(d[2].jx, 0, count * sizeof *d[2].jx);
+    }
+    combine(d, share, count);
+    normalize(d[0].x, count);
+    sf_layer_forward(layer, d[0].jx, d[0].x); /* anew: what is reported is never above the true value */
+    return true;
 }
 
 sf_spectral_estimate sf_layer_norm(sf_layer *layer, sf_index start) {
     const size_t count = layer->shape.T * layer->shape.C;
+    const direction *d = layer->directions;
     sf_spectral_estimate out = {0};
     sf_draws draws = sf_draws_at(start);
-    for (size_t i = 0; i < count; i++) layer->back[i] = sf_draw_normal(&draws);
-    normalize(layer->back, count);
+    for (size_t i = 0; i < count; i++) d[0].x[i] = sf_draw_normal(&draws);
+    normalize(d[0].x, count);
+    sf_layer_forward(layer, d[0].jx, d[0].x);
+    out.norm = sqrt(dot(d[0].jx, d[0].jx, count));
     for (size_t calm = 0; out.rounds < SF_LIPSCHITZ_ROUNDS && !out.converged; out.rounds++) {
-        sf_layer_forward(layer, layer->ahead, layer->back);
-        const double norm = sqrt(dot(layer->ahead, layer->ahead, count));
+        const bool improved = improve(layer, out.rounds > 0, count);
+        const double norm = sqrt(dot(d[0].jx, d[0].jx, count));
         calm = norm - out.norm <= SF_LIPSCHITZ_TOLERANCE * norm ? calm + 1 : 0;
         out.norm = fmax(norm, out.norm);
-        out.converged = calm >= 2;
-        if (out.converged) continue;
-        sf_layer_backward(layer, layer->back, layer->ahead);
-        normalize(layer->back, count);
+        out.converged = calm >= 2 || !improved;
     }
     return out;
 }

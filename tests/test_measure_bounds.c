@@ -60,7 +60,8 @@ static void activations_are_no_steeper(void **state) {
     for (int activation = SF_RELU; activation <= SF_MISH; activation++) {
         const double bound = sf_activation_slope((sf_activation)activation);
         double steepest = 0;
-        for (double z = -20; z < 20; z += 1e-4) {
+        for (int i = -200000; i < 200000; i++) {
+            const double z = i * 1e-4;
             steepest = fmax(steepest, fabs(sf_ref_activate_slope(z, (sf_activation)activation)));
             assert_true(fabs(sf_ref_activate(z, (sf_activation)activation)) <= fabs(z));
         }
@@ -169,7 +170,8 @@ static void draw_pair(pair *p, sf_draws *draws) {
 
 static double climb(pair *p, sf_bound_kind kind, sf_draws *draws) {
     double best = used(p, kind);
-    for (double scale = 1; scale > 1e-3; scale *= 0.93) {
+    for (int round = 0; round < 95; round++) {
+        const double scale = pow(0.93, round);
         pair next = *p;
         const size_t side = sf_draw_below(draws, 3);
         for (size_t j = 0; j < p->T; j++)
@@ -256,7 +258,7 @@ static void attend(scene *at, size_t side) {
     const sf_param *p = sf_model_block(&at->model, BLOCK);
     const size_t T = s->T, C = s->C, H = s->H;
     const bool by_score = s->attention.selector->selects_by == SF_BY_SCORE;
-    double q[MOST], k[MOST], v[MOST], context[MOST] = {0};
+    double q[MOST] = {0}, k[MOST] = {0}, v[MOST] = {0}, context[MOST] = {0};
     linear(q, at->input[side], at->params[side], &p[SF_WQ], T);
     linear(k, at->input[side], at->params[side], &p[SF_WK], T);
     linear(v, at->input[side], at->params[side], &p[SF_WV], T);
@@ -318,7 +320,7 @@ static void reset_domain(scene *at) {
 static void run_mlp(scene *at, double *branch, const double *x, size_t side) {
     const sf_shape *s = &at->model.shape;
     const sf_param *p = sf_model_block(&at->model, BLOCK);
-    double hidden[MOST];
+    double hidden[MOST] = {0};
     linear(hidden, x, at->params[side], &p[SF_W1], s->T);
     for (size_t i = 0; i < s->T * s->F; i++) hidden[i] = sf_ref_activate(hidden[i], s->activation);
     linear(branch, hidden, at->params[side], &p[SF_W2], s->T);
@@ -327,7 +329,7 @@ static void run_mlp(scene *at, double *branch, const double *x, size_t side) {
 static void run_block(scene *at, size_t side) {
     const sf_shape *s = &at->model.shape;
     const size_t n = s->T * s->C;
-    double middle[MOST], normed[MOST], branch[MOST];
+    double middle[MOST] = {0}, normed[MOST], branch[MOST] = {0};
     if (s->norm == SF_PRE_NORM)
         normalize_rows(at->input[side], &at->domain.attention_deviation, at->x[side], s);
     else
@@ -427,7 +429,7 @@ static void steepest_direction(double *direction, scene *at, sf_draws *draws) {
     uint32_t keys[MOST];
     size_t offsets[4 * MOST_KEYS];
     sf_layer *layer;
-    double q[MOST], k[MOST], ahead[MOST];
+    double q[MOST] = {0}, k[MOST] = {0}, ahead[MOST];
     linear(q, at->input[0], at->params[0], &sf_model_block(&at->model, BLOCK)[SF_WQ], s->T);
     linear(k, at->input[0], at->params[0], &sf_model_block(&at->model, BLOCK)[SF_WK], s->T);
     offsets[0] = 0;
@@ -460,7 +462,8 @@ static double climb_inputs(scene *at, sf_draws *draws) {
     const double radius = sqrt((double)s->C);
     double best = check_attention(at), kept[2][MOST], direction[MOST];
     memcpy(kept, at->input, sizeof kept);
-    for (double scale = 1; scale > 1e-3; scale *= 0.97) {
+    for (int round = 0; round < 227; round++) {
+        const double scale = pow(0.97, round);
         for (size_t side = 0; side < 2; side++) {
             for (size_t n = 0; n < s->T * s->C; n++) direction[n] = sf_draw_below(draws, 3) == 0 ? normal(draws) : 0;
             step_to(at->input[side], kept[side], direction, scale * (double)sf_draw_below(draws, 2), radius, s);
@@ -521,7 +524,8 @@ static void attention_layers_stay_below(void **state) {
                 else
                     for (size_t n = 0; n < s->T * s->C; n++) direction[n] = normal(&draws);
                 /* from far below the separation, over its like where masks swap, to far away */
-                for (double step = 1e-4; step < 20; step *= 4) {
+                for (int power = 0; power < 9; power++) {
+                    const double step = 1e-4 * pow(4, power);
                     step_to(at.input[1], at.input[0], direction, step, radius, s);
                     closest = fmax(closest, check_attention(&at));
                 }
@@ -672,7 +676,8 @@ static void blocks_stay_below(void **state) {
                 for (size_t trial = 0; trial < 12; trial++) {
                     draw_rows(at.x[0], s, trial % 3 == 0 ? 0.5 : 1, &draws);
                     for (size_t n = 0; n < s->T * s->C; n++) direction[n] = normal(&draws);
-                    for (double step = 1e-4; step < 20; step *= 5) {
+                    for (int power = 0; power < 8; power++) {
+                        const double step = 1e-4 * pow(5, power);
                         step_to(at.x[1], at.x[0], direction, step, norm == SF_PRE_NORM ? INFINITY : radius, s);
                         check_block(&at, 0);
                         mlp_closest[0] = fmax(mlp_closest[0], check_mlp(&at, 0));

@@ -8,7 +8,7 @@
 #include "kernels/reference/reference.h"
 #include "measure/mask_stability.h"
 
-enum { L = 2, SCALES = 3 };
+enum { L = 2, SCALES = 3, ROWS = L * SCALES };
 static const double scales[SCALES] = {0, 0.02, 0.5};
 
 typedef struct expected {
@@ -114,7 +114,7 @@ static void threads_change_nothing(void **state) {
     assert_int_equal(sf_mask_stability_measure(&one, &it.subject, scales, SCALES), SF_OK);
     it.subject.threads = 3;
     assert_int_equal(sf_mask_stability_measure(&three, &it.subject, scales, SCALES), SF_OK);
-    for (size_t i = 0; i < L * SCALES; i++) {
+    for (size_t i = 0; i < ROWS; i++) {
         assert_true(one->blocks[i].all.keys_unchanged == three->blocks[i].all.keys_unchanged);
         for (size_t bin = 0; bin < SF_SEPARATION_BINS; bin++) {
             const sf_kept_shares *a = &one->blocks[i].by_separation[bin], *b = &three->blocks[i].by_separation[bin];
@@ -139,7 +139,7 @@ static void fixed_patterns_and_bad_scales_are_answered(void **state) {
         subject_open(&it, &(sample_case){mechanisms[m], 9, 8, 6, 1, L, 4, SF_RELU, SF_PRE_NORM, 0, 960});
         assert_int_equal(sf_mask_stability_measure(&stability, &it.subject, scales, SCALES), SF_OK);
         assert_true(stability->fixed);
-        for (size_t i = 0; i < L * SCALES; i++) {
+        for (size_t i = 0; i < ROWS; i++) {
             assert_true(stability->blocks[i].noise == scales[i % SCALES]);
             assert_true(stability->blocks[i].all.keys_unchanged == 1 && stability->blocks[i].all.masks_unchanged == 1);
         }

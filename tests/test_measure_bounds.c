@@ -460,7 +460,7 @@ static void steepest_direction(double *direction, scene *at, sf_draws *draws) {
 static double climb_inputs(scene *at, sf_draws *draws) {
     const sf_shape *s = &at->model.shape;
     const double radius = sqrt((double)s->C);
-    double best = check_attention(at), kept[2][MOST], direction[MOST];
+    double best = check_attention(at), kept[2][MOST], direction[MOST] = {0};
     memcpy(kept, at->input, sizeof kept);
     for (int round = 0; round < 227; round++) {
         const double scale = pow(0.97, round);
@@ -516,7 +516,7 @@ static void attention_layers_stay_below(void **state) {
             }
             const sf_shape *s = &at.model.shape;
             const double radius = sqrt((double)s->C);
-            double direction[MOST];
+            double direction[MOST] = {0};
             for (size_t trial = 0; trial < 40; trial++) {
                 draw_rows(at.input[0], s, trial % 4 == 0 ? 0.1 : 1, &draws);
                 if (trial % 2 == 0)
@@ -672,7 +672,7 @@ static void blocks_stay_below(void **state) {
                 if (seed % 3 == 0) weaken(&at);
                 const sf_shape *s = &at.model.shape;
                 const double radius = sqrt((double)s->C);
-                double direction[MOST], moved;
+                double direction[MOST] = {0}, moved;
                 for (size_t trial = 0; trial < 12; trial++) {
                     draw_rows(at.x[0], s, trial % 3 == 0 ? 0.5 : 1, &draws);
                     for (size_t n = 0; n < s->T * s->C; n++) direction[n] = normal(&draws);

@@ -34,8 +34,29 @@ uint32_t sf_draw_below(sf_draws *draws, uint32_t bound) {
     }
 }
 
+static double unit_of(uint32_t word) {
+    return ((double)word + 0.5) * 0x1p-32;
+}
+
 double sf_draw_unit(sf_draws *draws) {
-    return ((double)sf_draw_word(draws) + 0.5) * 0x1p-32;
+    return unit_of(sf_draw_word(draws));
+}
+
+/* Box and Muller's radius and angle. */
+static double normal_of(double radius_unit, double angle_unit) {
+    return sqrt(-2 * log(radius_unit)) * cos(2 * M_PI * angle_unit);
+}
+
+double sf_draw_normal(sf_draws *draws) {
+    const double radius = sf_draw_unit(draws);
+    return normal_of(radius, sf_draw_unit(draws));
+}
+
+double sf_noise_at(const sf_index *index, size_t row, size_t column, size_t columns) {
+    uint32_t words[4];
+    sf_philox(words, index, (uint32_t)(row * ((columns + 1) / 2) + column / 2));
+    const size_t first = 2 * (column % 2);
+    return normal_of(unit_of(words[first]), unit_of(words[first + 1]));
 }
 
 sf_dropout sf_dropout_of(double rate) {

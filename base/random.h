@@ -30,6 +30,8 @@ typedef enum sf_purpose {
     SF_HOLD_OUT = 12,  /* which rows of a user's file are held out */
     SF_BOOTSTRAP = 13, /* resampling of statistics */
     SF_STUDY_SEEDS = 14,
+    SF_EMBEDDING_NOISE = 30, /* rows = positions, two columns a draw */
+    SF_START_VECTORS = 31,   /* of power iterations */
 } sf_purpose;
 
 typedef struct sf_index { /* the address of a draw, all but its number */
@@ -53,6 +55,7 @@ sf_draws sf_draws_at(sf_index index);
 uint32_t sf_draw_word(sf_draws *draws);
 uint32_t sf_draw_below(sf_draws *draws, uint32_t bound); /* uniform on 0..bound-1, unbiased; bound > 0 */
 double sf_draw_unit(sf_draws *draws);                    /* uniform on (0,1), 32 bits */
+double sf_draw_normal(sf_draws *draws);                  /* mean 0, deviation 1; takes two words */
 
 /* Dropout: an element is dropped iff its 16-bit lane < threshold; what is kept is multiplied by scale. */
 typedef struct sf_dropout {
@@ -68,6 +71,9 @@ static inline uint32_t sf_dropout_draws_per_row(size_t columns) {
 static inline size_t sf_kept_words(size_t columns) {
     return (columns + 63) / 64;
 }
+/* Gaussian noise of an element of a matrix, laid out row by row, two columns a draw. */
+double sf_noise_at(const sf_index *index, size_t row, size_t column, size_t columns);
+
 uint32_t sf_dropout_lane(const sf_index *index, size_t row, size_t column, size_t columns);
 
 #endif

@@ -17,6 +17,7 @@ typedef struct sf_moment {
     uint32_t seed, epoch, step;
     uint32_t first_sample; /* index of the batch's first sequence within the step */
     bool training;         /* dropout only in training */
+    double noise;          /* deviation of Gaussian noise on the embedded tokens; 0: none */
 } sf_moment;
 
 /* The address of sample `sample` of the batch for one purpose, block and head. */

@@ -100,8 +100,8 @@ static sf_status open_bench(bench *b, const sf_shape *s) {
 
 static sf_status open_meter(sf_meter *meter) {
     const sf_shape *s = &meter->model->shape;
-    SF_TRY(sf_cpu_check_isa());
-    SF_TRY(sf_cpu_plan_create(&meter->plan, meter->model));
+    SF_TRY(sf_cpu_check_isa(SF_F32));
+    SF_TRY(sf_cpu_plan_create(&meter->plan, meter->model, SF_F32));
     SF_TRY(sf_cpu_crew_create(&meter->crew, &meter->plan, 1, meter->workers, BATCH));
     if (s->attention.selector->selects_by == SF_BY_POSITION && !keeps_all(s))
         SF_TRY(sf_pattern_create(&meter->pattern, &s->attention, s->T));

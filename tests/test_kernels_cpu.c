@@ -173,6 +173,28 @@ static void batches_of_any_size_match(void **state) {
         check_case(&(sample_case){"topk:3", 6, 8, 8, 1, 1, B, SF_RELU, SF_PRE_NORM, 0.1, 600});
 }
 
+/* Noise on the embedded tokens has the same address on both paths, and a model without it does not notice. */
+static void noise_matches(void **state) {
+    (void)state;
+    for (size_t m = 0; m < MECHANISMS; m++) {
+        sample s;
+        outcome quiet, noisy, reference;
+        sample_open(&s, &(sample_case){mechanisms[m], 13, 17, 8, 2, 2, 5, SF_RELU, SF_PRE_NORM, 0, 650});
+        run_cpu(&quiet, &s, 1);
+        s.moment.noise = 0.1;
+        run_reference(&reference, &s);
+        for (size_t workers = 1; workers <= 3; workers += 2) {
+            run_cpu(&noisy, &s, workers);
+            assert_close(&s, &noisy, &reference, limit);
+            assert_true(fabs(noisy.loss - quiet.loss) > 1e-4);
+            outcome_close(&noisy);
+        }
+        outcome_close(&quiet);
+        outcome_close(&reference);
+        sample_close(&s);
+    }
+}
+
 /* Same bits for any number of workers. */
 static void workers_do_not_change_a_bit(void **state) {
     (void)state;
@@ -262,6 +284,7 @@ int main(void) {
         cmocka_unit_test(widths_that_are_no_multiple_of_a_vector_match),
         cmocka_unit_test(long_sequences_match),
         cmocka_unit_test(batches_of_any_size_match),
+        cmocka_unit_test(noise_matches),
         cmocka_unit_test(workers_do_not_change_a_bit),
         cmocka_unit_test(generic_kernel_with_every_key_equals_dense),
         cmocka_unit_test(a_new_weighting_needs_no_kernel),

@@ -337,11 +337,11 @@ static void not_a_number_is_counted(void **state) {
 }
 
 int main(void) {
-    if (sf_cpu_check_isa() != SF_OK) {
+    if (sf_cpu_check_isa(SF_F32) != SF_OK) {
         printf("skipped: %s\n", sf_message());
         return 77;
     }
-    printf("instruction set %s\n", sf_cpu_isa_name());
+    printf("instruction set %s\n", sf_cpu_isa_name(SF_F32));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mechanism_and_head_count),
         cmocka_unit_test(post_norm_and_other_shapes),

@@ -14,5 +14,6 @@
 #include "semfocus/store.h"
 #include "semfocus/study.h"
 #include "semfocus/task.h"
+#include "semfocus/theory.h"
 
 #endif

@@ -39,7 +39,8 @@ typedef struct sf_sight {   /* what the attention of a block makes of one sequen
     const float *input;     /* [T,Cp]: what q, k and v are made of */
     const float *q, *k, *v; /* [T,H,Cp], rows `stride` apart */
     size_t stride;
-    const float *context; /* [T,H,Cp] */
+    const float *context;                   /* [T,H,Cp] */
+    const float *attention_rstd, *mlp_rstd; /* [T]: what the two norms multiplied their rows by */
 } sf_sight;
 
 typedef struct sf_observer { /* called by every worker at once, for each block of each sequence */

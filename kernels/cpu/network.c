@@ -163,7 +163,9 @@ static void show(const site *at) {
                                 .k = q + HCp,
                                 .v = q + 2 * HCp,
                                 .stride = 3 * HCp,
-                                .context = t->context + n * T * HCp};
+                                .context = t->context + n * T * HCp,
+                                .attention_rstd = t->rstd1 + n * T,
+                                .mlp_rstd = t->rstd2 + n * T};
         observer->see(observer->context, at->job->worker, &sight);
     }
 }
@@ -346,6 +348,16 @@ static void block_backward(const site *all) {
     by_stretches(all, project_backward);
 }
 
+static void disturb(const sf_job *job) {
+    const size_t T = job->plan->model->shape.T, C = job->plan->model->shape.C, Cp = job->plan->rows.Cp;
+    for (size_t n = 0; n < job->n; n++) {
+        const sf_index index = sf_moment_index(job->moment, SF_EMBEDDING_NOISE, 0, 0, job->first + n);
+        for (size_t t = 0; t < T; t++)
+            for (size_t c = 0; c < C; c++)
+                job->work->x[(n * T + t) * Cp + c] += (float)(job->moment->noise * sf_noise_at(&index, t, c, C));
+    }
+}
+
 static void embed(const sf_job *job) {
     const sf_cpu_plan *plan = job->plan;
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp;
@@ -355,6 +367,7 @@ static void embed(const sf_job *job) {
         memcpy(x, plan->positions + r % T * Cp, Cp * sizeof *x);
         sf_add_scaled(x, plan->embedding_scale, table + (size_t)job->tokens[r] * Cp, Cp);
     }
+    if (job->moment->noise > 0) disturb(job);
     const sf_drop_mask mask = mask_of(job);
     if (mask.threshold == 0) return;
     const site at = site_of(job, 0);

@@ -283,6 +283,9 @@ static void embed(sf_reference *r, const double *params, const int32_t *tokens /
         for (size_t c = 0; c < C; c++)
             r->x[t * C + c] =
                 params[sf_param_index(embedding, (size_t)tokens[t], c)] * sqrt((double)C) + r->positions[t * C + c];
+    const sf_index noise = index_at(at, SF_EMBEDDING_NOISE, 0);
+    for (size_t i = 0; at->moment->noise > 0 && i < T * C; i++)
+        r->x[i] += at->moment->noise * sf_noise_at(&noise, i / C, i % C, C);
     drop(r->x, at, SF_DROP_EMBEDDING, T, C);
 }
 

@@ -1,0 +1,339 @@
+#include "measure/bounds.h"
+
+#include <math.h>
+
+#include "measure/operator_norm.h"
+
+static double square(double x) {
+    return x * x;
+}
+
+const char *sf_bound_kind_name(sf_bound_kind kind) {
+    static const char *const names[] = {"published", "proven", "local"};
+    return names[kind];
+}
+
+/* ReLU's slopes are 0 and 1. GELU's, Phi(z) + z phi(z), is largest where its derivative (2 - z^2) phi(z) changes its
+ * sign: at sqrt 2. Mish's largest was bracketed near 1.4906 (tests/test_measure_bounds.c searches for a larger one). */
+double sf_activation_slope(sf_activation activation) {
+    switch (activation) {
+    case SF_RELU:
+        return 1;
+    case SF_GELU:
+        return 0.5 * erfc(-1) + exp(-1) / sqrt(M_PI);
+    case SF_MISH:
+        return 1.0884982;
+    }
+    return INFINITY;
+}
+
+double sf_largest_weight(double dispersion, double kept) {
+    return 1 / (1 + (kept - 1) * exp(-dispersion));
+}
+
+static double softmax_slope(double dispersion, double kept) {
+    return kept <= 1 ? 0 : fmin(0.5, sf_largest_weight(dispersion, kept));
+}
+
+double sf_softmax_stability(sf_bound_kind kind, double dispersion, double separation, double kept) {
+    const double published = exp(dispersion) / kept, slope = softmax_slope(dispersion, kept);
+    switch (kind) {
+    case SF_BOUND_PUBLISHED:
+        return published * (1 + 1 / separation);
+    case SF_BOUND_PROVEN: /* a change of the kept set takes a step of sqrt(2) separation, and the weights move by at
+                           * most sqrt(2) */
+        return fmax(slope, fmin(hypot(slope, sf_largest_weight(dispersion, kept) / separation), 1 / separation));
+    default:
+        return slope;
+    }
+}
+
+/* ---- norms of the weights */
+
+typedef struct matrix {
+    double *values; /* [rows,columns] */
+    size_t rows, columns;
+} matrix;
+
+/* Rows first.. of a weight beside the same entries of the bias that follows it in the table. */
+static sf_status with_bias(matrix *out, const float *params, const sf_param *weight, size_t first, size_t rows) {
+    const sf_param *bias = weight + 1;
+    *out = (matrix){.rows = rows, .columns = weight->columns + 1};
+    SF_TRY(SF_NEW(&out->values, rows * out->columns));
+    for (size_t r = 0; r < rows; r++) {
+        double *row = out->values + r * out->columns;
+        for (size_t c = 0; c < weight->columns; c++) row[c] = (double)params[sf_param_index(weight, first + r, c)];
+        row[weight->columns] = (double)params[sf_param_index(bias, 0, first + r)];
+    }
+    return SF_OK;
+}
+
+static sf_status norm_of_rows(double *out, const float *params, const sf_param *weight, size_t first, size_t rows) {
+    matrix m;
+    SF_TRY(with_bias(&m, params, weight, first, rows));
+    const sf_status status = sf_operator_norm(out, m.values, m.rows, m.columns);
+    sf_release(m.values);
+    return status;
+}
+
+/* scale * q^T k, both [C,C+1]. */
+static sf_status product_norm(double *out, const matrix *q, const matrix *k, double scale) {
+    const size_t n = q->columns;
+    double *product;
+    SF_TRY(SF_NEW(&product, n * n));
+    for (size_t r = 0; r < q->rows; r++)
+        for (size_t i = 0; i < n; i++) {
+            const double factor = scale * q->values[r * n + i];
+            for (size_t j = 0; j < n; j++) product[i * n + j] += factor * k->values[r * n + j];
+        }
+    const sf_status status = sf_operator_norm(out, product, n, n);
+    sf_release(product);
+    return status;
+}
+
+static sf_status head_norms(sf_head_norms *out, const sf_shape *s, const float *params, const sf_param *block,
+                            size_t head) {
+    const size_t first = head * s->C;
+    const double scale = s->inverse_temperature / sqrt((double)s->C);
+    matrix q, k = {0};
+    SF_TRY(with_bias(&q, params, &block[SF_WQ], first, s->C));
+    sf_status status = with_bias(&k, params, &block[SF_WK], first, s->C);
+    if (status == SF_OK) status = product_norm(&out->gamma, &q, &k, scale);
+    if (status == SF_OK) status = sf_operator_norm(&out->q, q.values, q.rows, q.columns);
+    if (status == SF_OK) status = sf_operator_norm(&out->k, k.values, k.rows, k.columns);
+    if (status == SF_OK) status = norm_of_rows(&out->upsilon, params, &block[SF_WV], first, s->C);
+    sf_release(q.values);
+    sf_release(k.values);
+    return status;
+}
+
+sf_status sf_block_norms_open(sf_block_norms *out, const sf_model *model, const float *params /* [size] */,
+                              size_t block) {
+    const sf_shape *s = &model->shape;
+    const sf_param *p = sf_model_block(model, block);
+    *out = (sf_block_norms){0};
+    SF_TRY(SF_NEW(&out->heads, s->H));
+    sf_status status = norm_of_rows(&out->wo, params, &p[SF_WO], 0, s->C);
+    if (status == SF_OK) status = norm_of_rows(&out->w1, params, &p[SF_W1], 0, s->F);
+    if (status == SF_OK) status = norm_of_rows(&out->w2, params, &p[SF_W2], 0, s->C);
+    for (size_t h = 0; h < s->H && status == SF_OK; h++) status = head_norms(&out->heads[h], s, params, p, h);
+    if (status != SF_OK) sf_block_norms_close(out);
+    return status;
+}
+
+void sf_block_norms_close(sf_block_norms *norms) {
+    sf_release(norms->heads);
+    *norms = (sf_block_norms){0};
+}
+
+/* ---- one attention layer */
+
+typedef struct layer { /* what the constants of one head are made of */
+    const sf_bound_domain *domain;
+    double T, reach; /* positions; |(h, 1)| at most */
+    bool by_score;
+} layer;
+
+/* Largest sum of a column of attention weights: what a key can gather. Section 2. */
+static double column_sum(const layer *at, double dispersion) {
+    return fmin(at->T, at->domain->in_degree * sf_largest_weight(dispersion, at->domain->fewest_kept));
+}
+
+/* Derivative with kept sets held fixed, where dispersions are at most `dispersion`. Section 3. */
+static double input_slope(const layer *at, const sf_head_norms *head, double dispersion) {
+    const double root = sqrt(column_sum(at, dispersion)), reach = head->gamma * square(at->reach);
+    const double scores = at->domain->most_kept > 1 ? reach * (1 + root) : 0;
+    return head->upsilon * (scores + root);
+}
+
+static double input_published(const layer *at, const sf_head_norms *head) {
+    const sf_bound_domain *d = at->domain;
+    const double beta = fmax(1, d->in_degree / d->fewest_kept), reach = head->gamma * square(at->reach);
+    const double jumps = at->by_score ? 2 * (1 + 1 / d->separation) : 1;
+    return head->upsilon * exp(d->dispersion) * (reach * (1 + beta) * jumps + beta);
+}
+
+static double input_proven(const layer *at, const sf_head_norms *head) {
+    const double reach = head->gamma * square(at->reach);
+    /* Between two inputs dispersions may be as large as the tokens allow. */
+    const double smooth = input_slope(at, head, 2 * reach);
+    if (!at->by_score) return smooth;
+    return hypot(smooth, 2 * head->upsilon * reach * (1 + sqrt(at->domain->in_degree)) / at->domain->separation);
+}
+
+static double input_of(const layer *at, const sf_head_norms *head, sf_bound_kind kind) {
+    switch (kind) {
+    case SF_BOUND_PUBLISHED:
+        return input_published(at, head);
+    case SF_BOUND_PROVEN: /* two proofs, and the smaller constant counts */
+        return fmin(input_proven(at, head), input_published(at, head));
+    default:
+        return input_slope(at, head, at->domain->dispersion);
+    }
+}
+
+/* How far the context moves for a unit of |G|, G = q^T k: section 3. */
+static double score_matrix_slope(const layer *at, const sf_head_norms *head, sf_bound_kind kind) {
+    const sf_bound_domain *d = at->domain;
+    const double smooth = d->most_kept > 1 ? head->upsilon * pow(at->reach, 3) : 0;
+    const double jumps = at->by_score ? 2 * (1 + 1 / d->separation) : 1;
+    const double published = head->upsilon * pow(at->reach, 3) * exp(d->dispersion) * jumps;
+    switch (kind) {
+    case SF_BOUND_PUBLISHED:
+        return published;
+    case SF_BOUND_PROVEN:
+        return at->by_score ? fmin(published, head->upsilon * pow(at->reach, 3) * fmax(1, 2 / d->separation)) : smooth;
+    default:
+        return smooth;
+    }
+}
+
+static double weights_of_head(const layer *at, const sf_head_norms *head, double scale, sf_bound_kind kind) {
+    const double slope = score_matrix_slope(at, head, kind);
+    return hypot(scale * slope * hypot(head->q, head->k), at->reach);
+}
+
+/* sqrt(3) |V| (|A|^2 R^4 (4 T + 1) + T)^(1/2). */
+static double length_law(const layer *at, const sf_head_norms *head) {
+    return sqrt(3) * head->upsilon * sqrt(square(head->gamma) * pow(at->reach, 4) * (4 * at->T + 1) + at->T);
+}
+
+static void attention_bounds(sf_block_bounds *out, const layer *at, const sf_block_norms *norms, const sf_shape *s) {
+    const double scale = s->inverse_temperature / sqrt((double)s->C);
+    double values = 0, law = 0;
+    for (size_t h = 0; h < s->H; h++) {
+        const sf_head_norms *head = &norms->heads[h];
+        out->gamma = fmax(out->gamma, head->gamma);
+        out->upsilon = fmax(out->upsilon, head->upsilon);
+        values += square(head->upsilon);
+        law += square(length_law(at, head));
+    }
+    out->length_law = norms->wo * sqrt(law);
+    for (sf_bound_kind kind = 0; kind < SF_BOUND_KINDS; kind++) {
+        double input = 0, weights = 0;
+        for (size_t h = 0; h < s->H; h++) {
+            input = hypot(input, input_of(at, &norms->heads[h], kind));
+            weights = fmax(weights, weights_of_head(at, &norms->heads[h], scale, kind));
+        }
+        out->softmax[kind] =
+            sf_softmax_stability(kind, at->domain->dispersion, at->domain->separation, at->domain->fewest_kept);
+        out->attention_input[kind] = norms->wo * input;
+        out->attention_weights[kind] = hypot(norms->wo * weights, sqrt(values * square(at->reach) + 1));
+    }
+}
+
+/* ---- a block, and the whole model */
+
+static double mlp_reach(const sf_shape *s) { /* |(h, 1)| of a row after a LayerNorm */
+    return sqrt((double)s->C + 1);
+}
+
+void sf_block_bounds_of(sf_block_bounds *out, const sf_block_norms *norms, const sf_shape *s,
+                        const sf_bound_domain *domain) {
+    const layer at = {.domain = domain,
+                      .T = (double)s->T,
+                      .reach = hypot(domain->token_norm, 1),
+                      .by_score = s->attention.selector->selects_by == SF_BY_SCORE && domain->separation < INFINITY};
+    *out = (sf_block_bounds){.domain = *domain, .wo = norms->wo, .w1 = norms->w1, .w2 = norms->w2};
+    out->sink_ratio = domain->in_degree / domain->fewest_kept;
+    attention_bounds(out, &at, norms, s);
+
+    const double slope = sf_activation_slope(s->activation), reach = mlp_reach(s);
+    out->attention_norm = 1 / domain->attention_deviation;
+    out->mlp_norm = 1 / domain->mlp_deviation;
+    out->mlp_input = norms->w2 * slope * norms->w1;
+    out->mlp_weights = hypot(norms->w2 * slope * reach, hypot(norms->w1 * reach, 1));
+    for (sf_bound_kind kind = 0; kind < SF_BOUND_KINDS; kind++) {
+        const double input = out->attention_input[kind], weights = out->attention_weights[kind];
+        if (s->norm == SF_PRE_NORM) {
+            const double rest = 1 + out->mlp_input * out->mlp_norm;
+            out->block_input[kind] = (1 + input * out->attention_norm) * rest;
+            out->block_weights[kind] = hypot(weights * rest, out->mlp_weights);
+        } else {
+            const double rest = out->attention_norm * (1 + out->mlp_input) * out->mlp_norm;
+            out->block_input[kind] = (1 + input) * rest;
+            out->block_weights[kind] = hypot(weights * rest, out->mlp_weights * out->mlp_norm);
+        }
+    }
+}
+
+/* log10 of the hypotenuse of 10^a and 10^b. */
+static double log10_hypot(double a, double b) {
+    const double larger = fmax(a, b), smaller = fmin(a, b);
+    return larger == smaller ? larger + log10(2) / 2 : larger + log10(hypot(1, pow(10, smaller - larger)));
+}
+
+/* Largest norm of a row of the last block's output: what the head sees of a mean of them. Section 5. */
+static double pooled_norm(const sf_model *model, const float *params, const sf_bounds *bounds,
+                          const sf_block_norms *norms /* [L] */) {
+    const sf_shape *s = &model->shape;
+    if (s->norm == SF_POST_NORM) return sqrt((double)s->C);
+    const sf_param *embedding = sf_model_embedding(model);
+    double largest = 0;
+    for (size_t v = 0; v < s->V; v++) {
+        double sum = 0;
+        for (size_t c = 0; c < s->C; c++) sum += square((double)params[sf_param_index(embedding, v, c)]);
+        largest = fmax(largest, sqrt(sum * (double)s->C));
+    }
+    double reach = largest + sqrt(ceil((double)s->C / 2)); /* a position has sine and cosine pairs of norm 1 */
+    for (size_t l = 0; l < s->L; l++) {
+        double values = 0;
+        for (size_t h = 0; h < s->H; h++) values += square(norms[l].heads[h].upsilon);
+        const double token = hypot(bounds->blocks[l].domain.token_norm, 1);
+        reach += norms[l].wo * hypot(sqrt(values) * token, 1);
+        reach += norms[l].w2 * hypot(norms[l].w1 * mlp_reach(s), 1);
+    }
+    return reach;
+}
+
+static sf_status compose(sf_bounds *bounds, const sf_model *model, const float *params,
+                         const sf_block_norms *norms /* [L] */) {
+    const sf_shape *s = &model->shape;
+    const sf_param *weight = sf_model_head(model);
+    double head;
+    SF_TRY(norm_of_rows(&head, params, weight, 0, s->classes));
+    const double to_loss = log10(sqrt(2) * head);
+    for (sf_bound_kind kind = 0; kind < SF_BOUND_KINDS; kind++) {
+        double above = to_loss; /* from the rows after block l (Frobenius over sqrt(T)) to the loss */
+        double all = log10(sqrt(2) * hypot(pooled_norm(model, params, bounds, norms), 1));
+        for (size_t l = s->L; l-- > 0;) {
+            all = log10_hypot(all, above + log10(bounds->blocks[l].block_weights[kind]));
+            above += log10(bounds->blocks[l].block_input[kind]);
+        }
+        bounds->log10_loss_embedding[kind] = above - log10((double)s->T) / 2;
+        bounds->log10_loss_weights[kind] = log10_hypot(all, above + log10((double)s->C) / 2);
+    }
+    return SF_OK;
+}
+
+sf_status sf_bounds_create(sf_bounds **out, const sf_model *model, const float *params /* [size] */,
+                           const sf_bound_domain *domains /* [L] */) {
+    *out = NULL;
+    const size_t L = model->shape.L;
+    sf_bounds *bounds;
+    sf_block_norms *norms = NULL;
+    SF_TRY(SF_NEW(&bounds, 1));
+    bounds->count = L;
+    bounds->positions = model->shape.T;
+    sf_status status = SF_NEW(&bounds->blocks, L);
+    if (status == SF_OK) status = SF_NEW(&norms, L);
+    for (size_t l = 0; l < L && status == SF_OK; l++) {
+        status = sf_block_norms_open(&norms[l], model, params, l);
+        if (status == SF_OK) sf_block_bounds_of(&bounds->blocks[l], &norms[l], &model->shape, &domains[l]);
+    }
+    if (status == SF_OK) status = compose(bounds, model, params, norms);
+    for (size_t l = 0; l < L && norms != NULL; l++) sf_block_norms_close(&norms[l]);
+    sf_release(norms);
+    if (status != SF_OK) {
+        sf_bounds_destroy(bounds);
+        return status;
+    }
+    *out = bounds;
+    return SF_OK;
+}
+
+void sf_bounds_destroy(sf_bounds *bounds) {
+    if (bounds == NULL) return;
+    sf_release(bounds->blocks);
+    sf_release(bounds);
+}

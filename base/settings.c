@@ -97,6 +97,8 @@ static const sf_setting table[] = {
      "the weights under their published names, or the curve"},
     {"best", SF_FLAG, SF_GROUP_EXPORT, AT(best), "no", 0, 0, NULL, NULL,
      "the weights of the epoch with the best held-out accuracy instead of the last"},
+    {"at", SF_CHOICE, SF_GROUP_WEIGHTS, AT(at), "last", 0, 0, "last|best|init", NULL,
+     "weights of the last epoch, of the one with the best held-out accuracy, or the initial ones"},
 };
 
 enum { SETTINGS = sizeof table / sizeof *table };

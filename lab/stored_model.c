@@ -1,0 +1,85 @@
+#include "lab/stored_model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "train/checkpoint.h"
+#include "train/fleet.h"
+
+/* The run's fleet of one, over the data it was trained on, at its initial weights. */
+static sf_status open_fleet(sf_stored_model *out, sf_store *store) {
+    const sf_stored_run *run = &out->run;
+    sf_config config;
+    char id[SF_RUN_ID_SIZE], attention[SF_SPELLING_SIZE];
+    SF_TRY(sf_store_config(&config, store, run));
+    sf_config identified = config;
+    SF_TRY(sf_run_identify(id, attention, &identified, run->task));
+    if (strcmp(id, run->id) != 0)
+        return sf_fail(SF_IO_ERROR, "run %s: its data '%s' is not what it was trained on; put back the files", run->id,
+                       run->task);
+    config.threads = 1;
+    SF_TRY(sf_fleet_create(&out->fleet, run->task, &config, 1));
+    const sf_member *member = sf_fleet_member(out->fleet, 0);
+    out->model = &member->model;
+    out->data = member->data;
+    out->config = &member->config;
+    SF_TRY(SF_NEW(&out->params, out->model->size));
+    sf_fleet_read(out->fleet, 0, 0, out->params);
+    return SF_OK;
+}
+
+static sf_status no_checkpoint(const sf_stored_run *run) {
+    if (strcmp(run->status, "diverged") == 0)
+        return sf_fail(SF_BAD_INPUT,
+                       "run %s diverged in epoch %zu and has no finite weights from before; only its initial weights "
+                       "are left: --at init",
+                       run->id, run->diverged_epoch);
+    return sf_fail(SF_BAD_INPUT, "run %s has no checkpoint yet; train it for an epoch or more, or use --at init",
+                   run->id);
+}
+
+static sf_status read_weights(sf_stored_model *out, const sf_store *store, bool best) {
+    const sf_stored_run *run = &out->run;
+    out->epoch = best ? run->best_saved_epoch : run->checkpoint_epoch;
+    if (out->epoch == 0) return no_checkpoint(run);
+    char path[SF_CHECKPOINT_PATH_SIZE];
+    sf_store_checkpoint_path(path, store, run->id, best, out->epoch);
+    return sf_checkpoint_read(&out->params, 1, path, best ? run->best_hash : run->checkpoint_hash, out->model);
+}
+
+/* Reads the entry again; whether the run went on since then. */
+static bool moved_on(sf_stored_run *run, sf_store *store) {
+    const size_t checkpoint = run->checkpoint_epoch, best = run->best_saved_epoch;
+    char id[SF_RUN_ID_SIZE];
+    strcpy(id, run->id);
+    return sf_store_find(run, store, id) == SF_OK &&
+           (run->checkpoint_epoch != checkpoint || run->best_saved_epoch != best);
+}
+
+enum { TRIES = 20 }; /* at a run that another process goes on with */
+
+static sf_status read_while_it_moves(sf_stored_model *out, sf_store *store, bool best) {
+    char message[SF_RUN_MESSAGE_SIZE];
+    for (int i = 0;; i++) {
+        const sf_status status = read_weights(out, store, best);
+        if (status == SF_OK) return status;
+        snprintf(message, sizeof message, "%s", sf_message());
+        if (i == TRIES || !moved_on(&out->run, store)) return sf_fail(status, "%s", message);
+    }
+}
+
+sf_status sf_stored_model_open(sf_stored_model *out, sf_store *store, const sf_stored_run *run, sf_weights_at at) {
+    *out = (sf_stored_model){.run = *run};
+    SF_TRY(sf_store_check_numerics(store));
+    sf_status status = open_fleet(out, store);
+    if (status == SF_OK && at != SF_AT_INIT) status = read_while_it_moves(out, store, at == SF_AT_BEST);
+    if (status != SF_OK) sf_stored_model_close(out);
+    return status;
+}
+
+void sf_stored_model_close(sf_stored_model *stored) {
+    sf_fleet_destroy(stored->fleet);
+    sf_release(stored->params);
+    *stored = (sf_stored_model){0};
+}

@@ -153,23 +153,51 @@ static const char *ink_on(double share) {
     return share > 0.55 ? "#000" : "#fff";
 }
 
-static sf_status draw_level(FILE *out, const map *m, double level) {
+typedef struct level {
+    double value;
+    bool named; /* beside the colours */
+} level;
+
+enum { MOST_LEVELS = 2 * SF_MOST_TICKS };
+
+/* Where lines are drawn: at round values; on a logarithmic scale at 1, 2 and 5 times the powers of ten, of which only
+ * the powers are named where there are many. */
+static size_t choose_levels(level levels[MOST_LEVELS], const map *m) {
+    double ticks[SF_MOST_TICKS];
+    size_t count = 0;
+    if (m->is_empty) return 0;
+    const size_t named = sf_scale_ticks(ticks, &m->scale, 8, false);
+    for (size_t i = 0; i < named; i++) levels[count++] = (level){ticks[i], true};
+    const double decades = m->scale.is_log ? log10(m->scale.high / m->scale.low) : 0;
+    if (decades < 3 || decades > 6) return count;
+    for (int power = (int)floor(log10(m->scale.low)); power <= (int)log10(m->scale.high); power++)
+        for (int i = 0; i < 2; i++) {
+            const double value = (i == 0 ? 2 : 5) * pow(10, power);
+            if (value > m->scale.low && value < m->scale.high) levels[count++] = (level){value, false};
+        }
+    return count;
+}
+
+static const char *width_of(const level *at) {
+    return at->named ? "1.2" : "0.6";
+}
+
+static sf_status draw_level(FILE *out, const map *m, const level *at) {
     sf_contour contour;
-    SF_TRY(sf_contour_trace(&contour, m->drawn, m->cells, m->cells, counted(m, level)));
+    SF_TRY(sf_contour_trace(&contour, m->drawn, m->cells, m->cells, counted(m, at->value)));
     if (contour.line_count > 0) {
-        fputs("<path class=\"contour\" d=\"", out);
+        fprintf(out,
+                "<path class=\"contour\" fill=\"none\" stroke=\"%s\" stroke-opacity=\"0.75\" stroke-width=\"%s\" d=\"",
+                ink_on(shade(m, at->value)), width_of(at));
         for (size_t i = 0; i < contour.line_count; i++) draw_line(out, m, &contour, &contour.lines[i]);
-        fprintf(
-            out,
-            "\" fill=\"none\" stroke=\"%s\" stroke-opacity=\"0.75\" stroke-width=\"1\"><title>%.4g</title></path>\n",
-            ink_on(shade(m, level)), level);
+        fprintf(out, "\"><title>%.4g</title></path>\n", at->value);
     }
     sf_contour_close(&contour);
     return SF_OK;
 }
 
 /* The colours from bottom to top, with a mark and a number where a contour line is drawn. */
-static void draw_bar(FILE *out, const map *m, const double *levels, size_t count) {
+static void draw_bar(FILE *out, const map *m, const level *levels, size_t count) {
     sf_scale bar = m->scale;
     bar.from = TOP + SIDE;
     bar.to = TOP;
@@ -183,12 +211,12 @@ static void draw_bar(FILE *out, const map *m, const double *levels, size_t count
     }
     fputs("</g>\n", out);
     for (size_t i = 0; i < count; i++) {
-        const double at = sf_scale_place(&bar, levels[i]);
-        fprintf(
-            out,
-            "<path d=\"M%d %.1fh%d\" stroke=\"%s\" stroke-opacity=\"0.75\"/><text class=\"tick\" x=\"%d\" y=\"%.1f\">",
-            BAR_LEFT, at, BAR_WIDTH, ink_on(shade(m, levels[i])), BAR_LEFT + BAR_WIDTH + 5, at + 4);
-        sf_svg_tick(out, levels[i], m->scale.is_log);
+        const double at = sf_scale_place(&bar, levels[i].value);
+        fprintf(out, "<path d=\"M%d %.1fh%d\" stroke=\"%s\" stroke-opacity=\"0.75\" stroke-width=\"%s\"/>\n", BAR_LEFT,
+                at, BAR_WIDTH, ink_on(shade(m, levels[i].value)), width_of(&levels[i]));
+        if (!levels[i].named) continue;
+        fprintf(out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\">", BAR_LEFT + BAR_WIDTH + 5, at + 4);
+        sf_svg_tick(out, levels[i].value, m->scale.is_log);
         fputs("</text>\n", out);
     }
 }
@@ -233,13 +261,13 @@ static void draw_ticks(FILE *out, const map *m) {
 }
 
 static sf_status draw_map(FILE *out, const map *m) {
-    double levels[SF_MOST_TICKS];
-    const size_t count = m->is_empty ? 0 : sf_scale_ticks(levels, &m->scale, 8, false);
+    level levels[MOST_LEVELS];
+    const size_t count = choose_levels(levels, m);
     if (m->surface->not_finite > 0) draw_patterns(out);
     fputs("<g shape-rendering=\"crispEdges\">\n", out);
     for (size_t number = 0; number <= COLOURS; number++) draw_cells(out, m, number);
     fputs("</g>\n", out);
-    for (size_t i = 0; i < count; i++) SF_TRY(draw_level(out, m, levels[i]));
+    for (size_t i = 0; i < count; i++) SF_TRY(draw_level(out, m, &levels[i]));
     fprintf(out,
             "<path d=\"M%.1f %.1fm-6 0h12m-6 -6v12\" fill=\"none\" stroke=\"#fff\" stroke-width=\"4\"/>"
             "<path d=\"M%.1f %.1fm-6 0h12m-6 -6v12\" fill=\"none\" stroke=\"#d55e00\" stroke-width=\"2\"/>\n",

@@ -61,7 +61,7 @@ static sf_status print_maps(FILE *out, const sf_landscape *landscape, sf_surface
     fputs("<div class=\"figures\">\n", out);
     for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
         const sf_surface *surface = sf_landscape_surface(landscape, i);
-        fputs("<figure>\n<figcaption><b>", out);
+        fputs("<figure style=\"max-width:40rem\">\n<figcaption><b>", out);
         print_name(out, landscape, i);
         fprintf(out, "</b> %s. Cross: the weights%s.",
                 quantity == SF_SURFACE_LOSS ? "Training loss" : "Training accuracy, %",
@@ -92,7 +92,8 @@ static void print_legend(FILE *out, const sf_landscape *landscape) {
 
 static sf_status print_curves(FILE *out, const sf_landscape *landscape) {
     print_legend(out, landscape);
-    fputs("<figure>\n<figcaption><b>Estimated Lipschitz constants</b> Quantiles over the pairs of neighbouring points "
+    fputs("<figure style=\"max-width:52rem\">\n<figcaption><b>Estimated Lipschitz constants</b> Quantiles over the "
+          "pairs of neighbouring points "
           "inside the square.</figcaption>\n",
           out);
     SF_TRY(sf_lipschitz_draw(out, landscape, false));

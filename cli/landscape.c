@@ -31,62 +31,89 @@ static void show_points(void *context, size_t surface, size_t done, size_t point
                      (int)left % 60);
 }
 
-static json_t *number_or_null(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
+/* Printed as it goes: grids are large, and nothing can get lost on the way for lack of memory. */
+static void json_number(const char *key, double value) {
+    if (isfinite(value))
+        printf("%s%.17g", key, value);
+    else
+        printf("%snull", key);
 }
 
-static json_t *numbers(const double *values, size_t count) {
-    json_t *array = json_array();
-    for (size_t i = 0; i < count; i++) json_array_append_new(array, number_or_null(values[i]));
-    return array;
+/* Text that is not UTF-8 loses its non-ASCII characters. */
+static void json_words(const char *key, const char *text) {
+    json_t *valid = json_string(text);
+    const unsigned char last = valid != NULL ? 255 : '~';
+    json_decref(valid);
+    printf("%s\"", key);
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\') putchar('\\');
+        putchar((unsigned char)*text < ' ' || (unsigned char)*text > last ? '?' : *text);
+    }
+    putchar('"');
 }
 
-static json_t *rows_of(const double *values, size_t grid) {
-    json_t *array = json_array();
-    for (size_t i = 0; i < grid; i++) json_array_append_new(array, numbers(values + i * grid, grid));
-    return array;
+static void json_numbers(const char *key, const double *values, size_t count) {
+    printf("%s[", key);
+    for (size_t i = 0; i < count; i++) json_number(i > 0 ? ", " : "", values[i]);
+    putchar(']');
 }
 
-static json_t *curves_as_json(const sf_lipschitz_curves *curves) {
-    json_t *rows = json_array();
-    for (size_t r = 0; r < SF_LIPSCHITZ_RADII; r++)
-        if (curves->pairs[r] > 0)
-            json_array_append_new(rows, json_pack("{s:f, s:I, s:f, s:f, s:f, s:f}", "radius", curves->radii[r], "pairs",
-                                                  (json_int_t)curves->pairs[r], "q50", curves->quantiles[r][0], "q75",
-                                                  curves->quantiles[r][1], "q95", curves->quantiles[r][2], "q99",
-                                                  curves->quantiles[r][3]));
-    return rows;
+static void json_grid(const char *key, const double *values, size_t grid) {
+    printf("%s[\n", key);
+    for (size_t i = 0; i < grid; i++) {
+        json_numbers("      ", values + i * grid, grid);
+        fputs(i + 1 < grid ? ",\n" : "]", stdout);
+    }
 }
 
-static json_t *surface_as_json(const sf_landscape *landscape, size_t i) {
+static void json_curves(const char *key, const sf_lipschitz_curves *curves) {
+    const char *separator = "\n";
+    printf("%s[", key);
+    for (size_t r = 0; r < SF_LIPSCHITZ_RADII; r++) {
+        if (curves->pairs[r] == 0) continue;
+        printf("%s      {\"radius\": %.17g, \"pairs\": %zu", separator, curves->radii[r], curves->pairs[r]);
+        for (size_t q = 0; q < SF_LIPSCHITZ_QUANTILES; q++)
+            printf(", \"q%.0f\": %.17g", 100 * sf_lipschitz_shares[q], curves->quantiles[r][q]);
+        putchar('}');
+        separator = ",\n";
+    }
+    putchar(']');
+}
+
+static void json_surface(const sf_landscape *landscape, size_t i) {
     const sf_surface *s = sf_landscape_surface(landscape, i);
-    char hash[17];
-    snprintf(hash, sizeof hash, "%016" PRIx64, s->weights_hash);
-    json_t *row = json_pack("{s:s, s:o, s:s, s:I, s:I, s:s, s:I, s:f, s:I, s:I, s:I}", "id", s->run.id, "task",
-                            json_text(s->run.task), "attention", s->run.attention, "seed", (json_int_t)s->run.seed,
-                            "epoch", (json_int_t)s->epoch, "weights", hash, "grid", (json_int_t)s->grid, "extent",
-                            s->extent, "samples", (json_int_t)s->samples, "direction_seed", (json_int_t)s->seed,
-                            "not_finite", (json_int_t)s->not_finite);
-    json_object_set_new(row, "centre_loss", number_or_null(s->centre_loss));
-    json_object_set_new(row, "centre_accuracy", json_real(s->centre_accuracy));
-    json_object_set_new(row, "least_loss", number_or_null(s->least));
-    json_object_set_new(row, "most_loss", number_or_null(s->most));
-    json_object_set_new(row, "losses", rows_of(s->losses, s->grid));
-    json_object_set_new(row, "accuracies", rows_of(s->accuracies, s->grid));
-    json_object_set_new(row, "lipschitz", curves_as_json(&s->lipschitz));
-    const bool compared = s->baseline != i;
-    json_object_set_new(row, "compared_with",
-                        compared ? json_string(sf_landscape_surface(landscape, s->baseline)->run.id) : json_null());
-    json_object_set_new(row, "ratios", compared ? numbers(s->ratios, SF_LIPSCHITZ_QUANTILES) : json_null());
-    json_object_set_new(row, "comparison", *s->sentence != '\0' ? json_text(s->sentence) : json_null());
-    return row;
+    json_words("  {\n    \"id\": ", s->run.id);
+    json_words(",\n    \"task\": ", s->run.task);
+    json_words(",\n    \"attention\": ", s->run.attention);
+    printf(",\n    \"seed\": %lld,\n    \"epoch\": %zu,\n    \"weights\": \"%016" PRIx64 "\",\n    \"grid\": %zu",
+           (long long)s->run.seed, s->epoch, s->weights_hash, s->grid);
+    json_number(",\n    \"extent\": ", s->extent);
+    printf(",\n    \"samples\": %zu,\n    \"direction_seed\": %lu,\n    \"not_finite\": %zu", s->samples,
+           (unsigned long)s->seed, s->not_finite);
+    json_number(",\n    \"centre_loss\": ", s->centre_loss);
+    json_number(",\n    \"centre_accuracy\": ", s->centre_accuracy);
+    json_number(",\n    \"least_loss\": ", s->least);
+    json_number(",\n    \"most_loss\": ", s->most);
+    json_grid(",\n    \"losses\": ", s->losses, s->grid);
+    json_grid(",\n    \"accuracies\": ", s->accuracies, s->grid);
+    json_curves(",\n    \"lipschitz\": ", &s->lipschitz);
+    if (s->baseline == i) {
+        printf(",\n    \"compared_with\": null,\n    \"ratios\": null,\n    \"comparison\": null\n  }");
+        return;
+    }
+    json_words(",\n    \"compared_with\": ", sf_landscape_surface(landscape, s->baseline)->run.id);
+    json_numbers(",\n    \"ratios\": ", s->ratios, SF_LIPSCHITZ_QUANTILES);
+    json_words(",\n    \"comparison\": ", s->sentence);
+    printf("\n  }");
 }
 
 static int print_all_json(const sf_landscape *landscape) {
-    json_t *rows = json_array();
-    for (size_t i = 0; i < sf_landscape_count(landscape); i++)
-        json_array_append_new(rows, surface_as_json(landscape, i));
-    return print_json(rows);
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
+        fputs(i == 0 ? "[\n" : ",\n", stdout);
+        json_surface(landscape, i);
+    }
+    puts("\n]");
+    return finish_output();
 }
 
 static void print_number(double value, int width) {
@@ -229,13 +256,15 @@ const cli_verb verb_landscape = {
     .name = "landscape",
     .usage = "RUN... [--grid N] [--samples N] [--at last|best|init] [--out FILE.html] [--figures DIR]",
     .summary = "the loss around the weights of runs, and how steep it is there",
-    .details = "RUN is an id of 'semfocus runs' or an unambiguous beginning of it; several share one scale and are\n"
-               "compared. Two Gaussian directions, each tensor scaled to the norm of the weights' own, span a plane;\n"
-               "the slopes between neighbouring points estimate Lipschitz constants. Without more it takes about\n"
-               "three minutes a run of the paper's NNCH shape on two cores; --grid 200 --samples 0 is the paper's\n"
-               "and takes hours. Points are kept as they come: after Ctrl-C or a kill the same command goes on.\n"
-               "example: semfocus landscape 3f2a 91bc --out landscape.html\n",
-    .groups = SF_GROUP_SURFACE | SF_GROUP_WEIGHTS | SF_GROUP_OUT | SF_GROUP_REPORT | COMMON_GROUPS,
+    .details =
+        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it; several share one scale and are\n"
+        "compared. Two Gaussian directions, each tensor scaled to the norm of the weights' own, span a plane;\n"
+        "the slopes between neighbouring points estimate Lipschitz constants. The loss is taken over 1000 training\n"
+        "sequences, spread over all, unless --samples says otherwise. Without more it takes about\n"
+        "three minutes a run of the paper's NNCH shape on two cores; --grid 200 --samples 0 is the paper's\n"
+        "and takes hours. Points are kept as they come: after Ctrl-C or a kill the same command goes on.\n"
+        "example: semfocus landscape 3f2a 91bc --out landscape.html\n",
+    .groups = SF_GROUP_SURFACE | SF_GROUP_SAMPLES | SF_GROUP_WEIGHTS | SF_GROUP_OUT | SF_GROUP_REPORT | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,
     .run = run,

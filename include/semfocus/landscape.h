@@ -16,6 +16,9 @@
 typedef struct sf_landscape sf_landscape;
 
 enum { SF_LIPSCHITZ_RADII = 69, SF_LIPSCHITZ_QUANTILES = 4, SF_MOST_SURFACES = 16 };
+enum {
+    SF_SURFACE_SAMPLES = 1000
+}; /* training sequences a point is evaluated on where the setting samples is not given */
 
 /* |difference of neighbouring losses| / grid step, both axes pooled, inside the squares |x|,|y| <= r: its 50, 75, 95
  * and 99 % for r = 0.01, 0.02, ..., 0.69 times the extent. Pairs with a loss that is not finite do not count. */

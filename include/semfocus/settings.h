@@ -68,7 +68,8 @@ typedef enum sf_setting_group {
     SF_GROUP_SAVING = 4096,   /* how runs are saved */
     SF_GROUP_REPORT = 8192,   /* what is drawn of the results */
     SF_GROUP_WEIGHTS = 16384, /* which weights of a run are looked at */
-    SF_GROUP_SURFACE = 65536  /* of which plane around them */
+    SF_GROUP_SURFACE = 65536, /* of which plane around them */
+    SF_GROUP_SAMPLES = 131072 /* on how many sequences */
 } sf_setting_group;
 
 /* What a run depends on, and what a study takes: on the command line and in a file. */

@@ -47,9 +47,8 @@ static sf_contour_point crossing(const field *f, size_t edge) {
         const size_t at = row * f->columns + column;
         return (sf_contour_point){(double)column + share_between(f, at, at + 1), (double)row};
     }
-    const size_t at = edge - horizontal_edges(f);
-    return (sf_contour_point){(double)(at % f->columns),
-                              (double)(at / f->columns) + share_between(f, at, at + f->columns)};
+    const size_t at = edge - horizontal_edges(f), row = at / f->columns, column = at % f->columns;
+    return (sf_contour_point){(double)column, (double)row + share_between(f, at, at + f->columns)};
 }
 
 /* The pairs of sides that a level joins within a square, by which corners lie above it: bit 0 first (row, column),

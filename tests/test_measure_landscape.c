@@ -108,8 +108,9 @@ static void points_are_those_of_the_definition(void **state) {
         assert_int_equal(SF_NEW(&moved, s.model.size), SF_OK);
         assert_int_equal(SF_NEW(&logits, s.B * s.model.shape.classes), SF_OK);
         for (size_t point = 0; point < 17; point++) { /* the centre is the seventeenth */
-            const double x = point == 16 ? 0 : -0.7 + 1.4 / 3 * (double)(point % 4);
-            const double y = point == 16 ? 0 : -0.7 + 1.4 / 3 * (double)(point / 4);
+            const size_t row = point / 4, column = point % 4;
+            const double x = point == 16 ? 0 : -0.7 + 1.4 / 3 * (double)column;
+            const double y = point == 16 ? 0 : -0.7 + 1.4 / 3 * (double)row;
             perturb(moved, &s, 77, x, y);
             const sf_batch batch = sample_batch(&s);
             sf_reference_run(reference, &loss, logits, NULL, moved, &batch, &s.moment);
@@ -250,7 +251,7 @@ static void check_centre(const char *attention) {
     float *weights;
     int32_t *tokens, *labels;
     assert_int_equal(SF_NEW(&weights, member->model.size), SF_OK);
-    assert_int_equal(SF_NEW(&tokens, 1100 * 6), SF_OK);
+    assert_int_equal(SF_NEW(&tokens, (size_t)1100 * 6), SF_OK);
     assert_int_equal(SF_NEW(&labels, 1100), SF_OK);
     sf_fleet_read(fleet, 0, 0, weights);
     for (size_t n = 0; n < 1100; n++) {
@@ -372,12 +373,12 @@ static void slopes_leave_out_what_is_not_finite(void **state) {
     (void)state;
     const sf_lattice lattice = {.grid = 21, .extent = 1};
     double *values = fill(&lattice, bowl);
-    values[10 * 21 + 10] = NAN;
+    values[220] = NAN /* the centre */;
     values[3] = INFINITY;
     values[4] = INFINITY;
-    values[9 * 21 + 12] = -INFINITY;
+    values[201] = -INFINITY;
     check_slopes(values, 21, 1);
-    for (size_t i = 0; i < 21 * 21; i++) values[i] = NAN;
+    for (size_t i = 0; i < (size_t)21 * 21; i++) values[i] = NAN;
     check_slopes(values, 21, 1);
 }
 
@@ -463,7 +464,7 @@ static void contours_part_at_saddles_and_stop_at_holes(void **state) {
         sf_contour_close(&contour);
     }
     double *values = fill(&lattice, plane);
-    for (size_t j = 0; j < 20; j++) values[10 * 20 + j] = NAN; /* a row of them cuts the line */
+    for (size_t j = 0; j < 20; j++) values[(size_t)10 * 20 + j] = NAN; /* a row of them cuts the line */
     assert_int_equal(sf_contour_trace(&contour, values, 20, 20, 0.01), SF_OK);
     assert_int_equal(contour.line_count, 2);
     for (size_t p = 0; p < contour.point_count; p++) assert_true(isfinite(contour.points[p].x + contour.points[p].y));

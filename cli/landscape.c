@@ -151,7 +151,7 @@ static void print_losses(const sf_landscape *landscape, int width) {
 /* A few of the squares: the rest is in --json and in the figures. */
 static void print_constants(const sf_landscape *landscape, int width) {
     static const size_t shown[] = {9, 29, 68};
-    printf("\n%-*s  %8s %8s %10s %10s %10s %10s\n", width, "estimated Lipschitz constants", "|x|,|y|<=", "pairs",
+    printf("\n%-*s  %9s %8s %10s %10s %10s %10s\n", width, "estimated Lipschitz constants", "|x|,|y|<=", "pairs",
            "50 %", "75 %", "95 %", "99 %");
     for (size_t n = 0; n < sizeof shown / sizeof *shown; n++)
         for (size_t i = 0; i < sf_landscape_count(landscape); i++) {

@@ -148,7 +148,9 @@ static void print_ending(FILE *out, const sf_landscape *landscape, const char *c
         "what it starts from. The maps show the loss of the perturbed models on training sequences, without dropout; "
         "all share one scale, and the lines follow the values marked beside it. The <b>estimated Lipschitz "
         "constants</b> are the differences of neighbouring losses over the distance of their points, along both axes, "
-        "inside squares around the weights: how steep the loss is there. The directions are drawn alike for "
+        "inside squares around the weights: how steep the loss is there. Where "
+        "a top-k mechanism changes which keys it keeps the loss jumps, and the estimate grows as the grid gets finer. "
+        "The directions are drawn alike for "
         "models of one shape, but they are one pair of many, and each model is one run: an observation, not a "
         "test.</p>\n</section>\n</main>\n",
         out);

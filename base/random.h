@@ -30,8 +30,9 @@ typedef enum sf_purpose {
     SF_HOLD_OUT = 12,  /* which rows of a user's file are held out */
     SF_BOOTSTRAP = 13, /* resampling of statistics */
     SF_STUDY_SEEDS = 14,
-    SF_EMBEDDING_NOISE = 30, /* rows = positions, two columns a draw */
-    SF_START_VECTORS = 31,   /* of power iterations */
+    SF_SURFACE_DIRECTIONS = 20, /* step: direction, sample: tensor; four elements a draw */
+    SF_EMBEDDING_NOISE = 30,    /* rows = positions, two columns a draw */
+    SF_START_VECTORS = 31,      /* of power iterations */
 } sf_purpose;
 
 typedef struct sf_index { /* the address of a draw, all but its number */

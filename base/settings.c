@@ -79,7 +79,7 @@ static const sf_setting table[] = {
      "file to write; if not given, report.html for a report and standard output for all else"},
     {"figures", SF_TEXT, SF_GROUP_REPORT, AT(figures), "", 0, SF_PATH_SIZE, NULL, "DIR",
      "folder for each figure as SVG and its data as CSV"},
-    {"plot", SF_FLAG, SF_GROUP_REPORT, AT(plot), "no", 0, 0, NULL, NULL, "also plot the curves in the terminal"},
+    {"plot", SF_FLAG, SF_GROUP_REPORT, AT(plot), "no", 0, 0, NULL, NULL, "also plot in the terminal"},
 
     {"store", SF_TEXT, SF_GROUP_STORE, AT(store), "semfocus-runs", 0, SF_PATH_SIZE, NULL, "DIR",
      "folder of the run store"},
@@ -103,10 +103,16 @@ static const sf_setting table[] = {
     {"at", SF_CHOICE, SF_GROUP_WEIGHTS, AT(at), "last", 0, 0, "last|best|init", NULL,
      "weights of the last epoch, of the one with the best held-out accuracy, or the initial ones"},
     {"split", SF_CHOICE, SF_GROUP_ANALYSIS, AT(split), "heldout", 0, 0, "train|heldout", NULL, "sequences to look at"},
-    {"samples", SF_INTEGER, SF_GROUP_ANALYSIS, AT(samples), "0", 0, 1e7, NULL, "N",
-     "how many of them, from the first; 0: all"},
     {"curves", SF_FLAG, SF_GROUP_ANALYSIS, AT(curves), "no", 0, 0, NULL, NULL,
      "what training with --measure-every recorded, as CSV or JSON"},
+    {"grid", SF_INTEGER, SF_GROUP_SURFACE, AT(grid), "51", 1, 1001, NULL, "N",
+     "points of a loss surface along each side; odd: the weights themselves are one of them"},
+    {"samples", SF_INTEGER, SF_GROUP_SAMPLES, AT(samples), "0", 0, 1e7, NULL, "N",
+     "how many sequences to look at; 0: all (landscape: 1000 unless given)"},
+    {"direction-seed", SF_INTEGER, SF_GROUP_SURFACE, AT(direction_seed), "11111", 0, 4294967295.0, NULL, "S",
+     "seed of the two directions"},
+    {"extent", SF_REAL, SF_GROUP_SURFACE, AT(extent), "1", 1e-6, 1000, NULL, "X",
+     "half the side of the surface; at 1 the weights and the step away from them are equally large"},
 };
 
 enum { SETTINGS = sizeof table / sizeof *table };

@@ -401,7 +401,7 @@ const cli_verb verb_analyze = {
         "examples: semfocus analyze 3f2a 91bc          semfocus analyze 3f2a --at init --samples 100 --json\n"
         "          semfocus train even-pairs --attention topk:5 --measure-every 5, then semfocus analyze RUN "
         "--curves\n",
-    .groups = SF_GROUP_WEIGHTS | SF_GROUP_ANALYSIS | COMMON_GROUPS,
+    .groups = SF_GROUP_WEIGHTS | SF_GROUP_ANALYSIS | SF_GROUP_SAMPLES | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,
     .run = run,

@@ -37,8 +37,8 @@ typedef struct cli_verb {
     int (*run)(const cli_request *request);
 } cli_verb;
 
-extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_bench, verb_runs,
-    verb_export, verb_check, verb_data, verb_solve, verb_parity, verb_list, verb_man, verb_completion;
+extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_landscape, verb_bench,
+    verb_runs, verb_export, verb_check, verb_data, verb_solve, verb_parity, verb_list, verb_man, verb_completion;
 
 const cli_verb *verb_at(size_t i); /* NULL past the end */
 
@@ -52,6 +52,9 @@ json_t *json_text(const char *text);
 int print_json(json_t *document);
 /* Every byte reached standard output, or a sentence and EXIT_FAILED. */
 int finish_output(void);
+
+/* From now on Ctrl-C, and what else asks a process to end, sets it: work is kept, then the process ends. */
+const atomic_int *watch_for_stop(void);
 
 /* The options of a request, set in a study. */
 sf_status apply_options(sf_study *study, const cli_request *request);

@@ -1,6 +1,7 @@
 #include "cli/progress.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,39 @@ static bool can_redraw(void) {
 static int terminal_width(void) {
     struct winsize size;
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
+void moving_line_open(moving_line *line, bool silent) {
+    *line = (moving_line){.silent = silent, .terminal = !silent && can_redraw()};
+    moving_line_restart(line);
+}
+
+void moving_line_restart(moving_line *line) {
+    line->began = now_seconds();
+    if (!line->terminal) line->drawn = line->began;
+}
+
+double moving_line_seconds(const moving_line *line) {
+    return now_seconds() - line->began;
+}
+
+void moving_line_draw(moving_line *line, const char *format, ...) {
+    const double now = now_seconds();
+    if (line->silent || now - line->drawn < (line->terminal ? redraw_seconds : plain_seconds)) return;
+    line->drawn = now;
+    char text[512];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    if (line->terminal)
+        fprintf(stderr, "\r\033[K%.*s", terminal_width() - 1, text);
+    else
+        fprintf(stderr, "%s\n", text);
+}
+
+void moving_line_close(moving_line *line) {
+    if (line->terminal) fputs("\r\033[K", stderr);
 }
 
 bool progress_open(progress *shown, const sf_study *study, sf_store *store, atomic_int *stop, const sf_config *config,

@@ -32,6 +32,18 @@ bool progress_open(progress *shown, const sf_study *study, sf_store *store, atom
 void progress_event(void *shown, const sf_event *event);
 void progress_close(progress *shown);
 
+/* The line that moves, for other work than training: in place on a terminal, now and then a plain line elsewhere. */
+typedef struct moving_line {
+    bool silent, terminal;
+    double began, drawn; /* seconds */
+} moving_line;
+
+void moving_line_open(moving_line *line, bool silent);
+void moving_line_restart(moving_line *line); /* its clock */
+double moving_line_seconds(const moving_line *line);
+void moving_line_draw(moving_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void moving_line_close(moving_line *line);
+
 /* One sentence on how a run ended. */
 void print_ending(const sf_stored_run *run);
 

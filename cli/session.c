@@ -24,6 +24,11 @@ static void watch_signals(void) {
     signal(SIGPIPE, SIG_IGN);
 }
 
+const atomic_int *watch_for_stop(void) {
+    watch_signals();
+    return &stop_requested;
+}
+
 sf_status apply_options(sf_study *study, const cli_request *request) {
     sf_status status = SF_OK;
     for (size_t i = 0; i < request->option_count && status == SF_OK; i++)

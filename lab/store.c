@@ -65,11 +65,23 @@ static const char *const migrations[] = {
     "  run INTEGER NOT NULL REFERENCES runs(number), epoch INTEGER NOT NULL, block INTEGER NOT NULL,"
     "  measure TEXT NOT NULL, q0 REAL, q1 REAL, q5 REAL, q10 REAL, q25 REAL, q50 REAL, q75 REAL, q90 REAL, q95 REAL,"
     "  q99 REAL, q100 REAL, PRIMARY KEY (run, epoch, block, measure)) WITHOUT ROWID;",
+    /* Loss surfaces; a loss that is not finite is NULL. */
+    "CREATE TABLE IF NOT EXISTS surfaces ("
+    "  number INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs(number), weights TEXT NOT NULL,"
+    "  isa TEXT NOT NULL, grid INTEGER NOT NULL, samples INTEGER NOT NULL, seed INTEGER NOT NULL, extent REAL NOT NULL,"
+    "  UNIQUE (run, weights, isa, grid, samples, seed, extent));"
+    "CREATE TABLE IF NOT EXISTS surface_points ("
+    "  surface INTEGER NOT NULL REFERENCES surfaces(number), point INTEGER NOT NULL, loss REAL,"
+    "  correct INTEGER NOT NULL, PRIMARY KEY (surface, point)) WITHOUT ROWID;",
 };
 enum { SCHEMA = sizeof migrations / sizeof *migrations };
 
 const char *sf_store_folder(const sf_store *store) {
     return store->folder;
+}
+
+const sf_database *sf_store_database(const sf_store *store) {
+    return &store->db;
 }
 
 static sf_status execute(const sf_store *store, const char *sql) {

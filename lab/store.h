@@ -8,6 +8,8 @@
 #include "semfocus/store.h"
 
 const char *sf_store_folder(const sf_store *store);
+/* For the files that keep tables of their own in it. */
+const struct sf_database *sf_store_database(const sf_store *store);
 /* Refuses a store whose runs another numerics version computed. */
 sf_status sf_store_check_numerics(const sf_store *store);
 /* Waiting for a busy store ends when *stop is set; may be NULL. */

@@ -35,11 +35,11 @@ size_t sf_figure_style(const sf_study *study, size_t from, size_t group) {
 static const char *const palette[SF_COLOURS + 1] = {"#333333", "#0072b2", "#d55e00", "#009e73",
                                                     "#cc79a7", "#e69f00", "#56b4e9", "#8c510a"};
 
-static size_t colour_of(size_t style) {
+size_t sf_style_colour(size_t style) {
     return style == 0 ? 0 : 1 + (style - 1) % SF_COLOURS;
 }
 
-static size_t dash_of(size_t style) {
+size_t sf_style_dash(size_t style) {
     return style == 0 ? 0 : (style - 1) / SF_COLOURS;
 }
 
@@ -98,8 +98,8 @@ static size_t longest_name(const sf_study *study, size_t from, size_t to) {
 
 static void open_series(FILE *out, const sf_study *study, size_t from, size_t group, size_t runs) {
     const size_t style = sf_figure_style(study, from, group);
-    fprintf(out, "<g class=\"series c%zu d%zu\" data-series=\"%zu\" data-name=\"", colour_of(style), dash_of(style),
-            group - from);
+    fprintf(out, "<g class=\"series c%zu d%zu\" data-series=\"%zu\" data-name=\"", sf_style_colour(style),
+            sf_style_dash(style), group - from);
     sf_markup_text(out, sf_study_group(study, group)->name);
     fprintf(out, "\" data-runs=\"%zu\"", runs);
 }
@@ -110,14 +110,14 @@ static void print_numbers(FILE *out, const char *name, const double *values, siz
     fputc('"', out);
 }
 
-static void print_paint(FILE *out, size_t style, bool is_band, bool standalone) {
+void sf_style_paint(FILE *out, size_t style, bool is_band, bool standalone) {
     static const char *const dashes[] = {"none", "7 4", "2 3"};
     if (!standalone) return;
     if (is_band)
-        fprintf(out, " fill=\"%s\" fill-opacity=\"0.18\"", palette[colour_of(style)]);
+        fprintf(out, " fill=\"%s\" fill-opacity=\"0.18\"", palette[sf_style_colour(style)]);
     else
         fprintf(out, " fill=\"none\" stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\"",
-                palette[colour_of(style)], dashes[dash_of(style) % 3]);
+                palette[sf_style_colour(style)], dashes[sf_style_dash(style) % 3]);
 }
 
 typedef struct drawing { /* the curves of a figure on their way to paper */
@@ -192,16 +192,16 @@ static void draw_series(FILE *out, const drawing *d, const sf_series *s, const s
         fputs("<path class=\"band\" d=\"", out);
         sf_svg_path(out, &d->x, &d->y, xs, ys, 2 * count);
         fputs("Z\"", out);
-        print_paint(out, style, true, standalone);
+        sf_style_paint(out, style, true, standalone);
         fputs("/>\n", out);
     }
     fputs("<path class=\"line\" d=\"", out);
     sf_svg_path(out, &d->x, &d->y, xs, medians, count);
     fputc('"', out);
-    print_paint(out, style, false, standalone);
+    sf_style_paint(out, style, false, standalone);
     fprintf(out, "/><circle class=\"end\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"", sf_scale_place(&d->x, xs[count - 1]),
             sf_scale_place(&d->y, medians[count - 1]));
-    if (standalone) fprintf(out, " fill=\"%s\"", palette[colour_of(style)]);
+    if (standalone) fprintf(out, " fill=\"%s\"", palette[sf_style_colour(style)]);
     fputs("/></g>\n", out);
 }
 
@@ -226,7 +226,7 @@ static void draw_legend(FILE *out, const drawing *d, const sf_study *study, size
         const int x = LEGEND_LEFT + (int)(i % columns) * (WIDTH - LEGEND_LEFT) / (int)columns;
         const int y = HEIGHT + 8 + (int)(i / columns) * LEGEND_ROW;
         fprintf(out, "<path d=\"M%d %dh26\"", x, y);
-        print_paint(out, sf_figure_style(study, from, d->series[i].group), false, true);
+        sf_style_paint(out, sf_figure_style(study, from, d->series[i].group), false, true);
         fprintf(out, "/><text class=\"key\" x=\"%d\" y=\"%d\">", x + LEGEND_MARK, y + 4);
         print_name(out, sf_study_group(study, d->series[i].group)->name);
         fputs("</text>\n", out);
@@ -293,7 +293,7 @@ typedef struct dot_row { /* where a group's dots and name go */
 static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_t from, size_t group, dot_row row,
                       bool standalone) {
     const sf_group *g = sf_study_group(study, group);
-    const char *colour = palette[colour_of(sf_figure_style(study, from, group))];
+    const char *colour = palette[sf_style_colour(sf_figure_style(study, from, group))];
     size_t count;
     const sf_planned_run *runs = sf_study_runs(study, &count);
     open_series(out, study, from, group, g->finished);
@@ -303,7 +303,7 @@ static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_
     if (g->finished > 0 && isfinite(g->quartiles[1])) {
         const double at = sf_scale_place(x, g->quartiles[1]);
         fprintf(out, "<path class=\"line\" d=\"M%.1f %.1fV%.1f\"", at, row.y - 10, row.y + 10);
-        print_paint(out, sf_figure_style(study, from, group), false, standalone);
+        sf_style_paint(out, sf_figure_style(study, from, group), false, standalone);
         fputs("/>\n", out);
     }
     const size_t never = g->finished - g->converged; /* they stand side by side around their label */

@@ -20,10 +20,16 @@ const sf_figure *sf_figure_at(size_t i); /* NULL past the end */
 /* Groups from..to-1 are those of one task. */
 sf_status sf_figure_draw(FILE *out, const sf_figure *figure, const sf_study *study, size_t from, size_t to,
                          bool standalone);
+/* Makes the folder that figures are written to, unless it is there. */
+sf_status sf_figures_folder(const char *folder);
 sf_status sf_figure_write_csv(FILE *out, const sf_figure *figure, const sf_study *study, size_t from, size_t to);
 
 /* The style number of a group within its task: 0 for its first baseline. Colour is 0 or 1 + (style - 1) % SF_COLOURS.
  */
 size_t sf_figure_style(const sf_study *study, size_t from, size_t group);
+size_t sf_style_colour(size_t style);
+size_t sf_style_dash(size_t style);
+/* The attributes of a line or a band that stands alone; in a page its classes say the same. */
+void sf_style_paint(FILE *out, size_t style, bool is_band, bool standalone);
 
 #endif

@@ -439,11 +439,16 @@ static sf_status write_figure(const sf_study *study, const char *folder, size_t 
     return status;
 }
 
-sf_status sf_report_write_figures(const sf_study *study, const char *folder) {
+sf_status sf_figures_folder(const char *folder) {
     struct stat about;
     if (mkdir(folder, 0777) != 0 && (errno != EEXIST || stat(folder, &about) != 0 || !S_ISDIR(about.st_mode)))
         return sf_fail(SF_IO_ERROR, "cannot make the folder '%s': %s; name another with --figures", folder,
                        errno == EEXIST ? "there is a file of that name" : strerror(errno));
+    return SF_OK;
+}
+
+sf_status sf_report_write_figures(const sf_study *study, const char *folder) {
+    SF_TRY(sf_figures_folder(folder));
     for (size_t from = 0, to; from < sf_study_group_count(study); from = to) {
         to = sf_task_end(study, from);
         const sf_figure *figure;

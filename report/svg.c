@@ -87,7 +87,7 @@ void sf_markup_text(FILE *out, const char *text) {
     }
 }
 
-static void print_tick(FILE *out, double tick, bool is_log) {
+void sf_svg_tick(FILE *out, double tick, bool is_log) {
     if (is_log && (tick < 1e-3 || tick > 1e4))
         fprintf(out, "10<tspan dy=\"-5\" font-size=\"9\">%.0f</tspan>", log10(tick));
     else
@@ -110,7 +110,7 @@ void sf_svg_axis(FILE *out, const sf_scale *x, const sf_scale *y, bool horizonta
                     "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
                     "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">",
                     x->from, x->to, at, at, x->from - 8, at + 4);
-        print_tick(out, ticks[i], scale->is_log);
+        sf_svg_tick(out, ticks[i], scale->is_log);
         fputs("</text>\n", out);
     }
     if (horizontal)

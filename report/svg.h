@@ -21,6 +21,8 @@ size_t sf_scale_ticks(double ticks[SF_MOST_TICKS], const sf_scale *scale, size_t
 /* Text of HTML and SVG, with its special characters escaped; bytes that are no UTF-8 become '?'. */
 void sf_markup_text(FILE *out, const char *text);
 
+/* The number beside a tick. */
+void sf_svg_tick(FILE *out, double tick, bool is_log);
 /* Grid lines and labels along the bottom (horizontal) or left edge of the rectangle the scales span. */
 void sf_svg_axis(FILE *out, const sf_scale *x, const sf_scale *y, bool horizontal, bool whole, const char *title);
 /* "M10 20L30 40..." through count points. */

@@ -1,5 +1,5 @@
-/* Products in bf16: against plain sums in double of numbers rounded here, for every way an operand may lie. On a machine
- * with AMX its tiles compute, elsewhere the vectors that stand in for them. */
+/* Products in bf16: against plain sums in double of numbers rounded here, for every way an operand may lie. On a
+ * machine with AMX its tiles compute, elsewhere the vectors that stand in for them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,8 +99,8 @@ static void check_product(desk *d, how h) {
             size += fabs(product);
         }
         if (!(fabs((double)d->C[i] - sum) <= 1e-6 * size + 1e-30))
-            fail_msg("%zu x %zu x %zu, transposed %d, prepared %d, add %d, bias %d: at %zu, %zu %.9g, not %.9g", h.M, h.N,
-                     h.K, h.transposed, h.prepared, h.add, h.bias, m, n, (double)d->C[i], sum);
+            fail_msg("%zu x %zu x %zu, transposed %d, prepared %d, add %d, bias %d: at %zu, %zu %.9g, not %.9g", h.M,
+                     h.N, h.K, h.transposed, h.prepared, h.add, h.bias, m, n, (double)d->C[i], sum);
     }
 }
 
@@ -112,7 +112,8 @@ static void products_are_sums_of_rounded_products(void **state) {
         for (size_t j = 0; j < SIZES; j++)
             for (size_t form = 0; form < 8; form++) {
                 const size_t N = 16 * (1 + (i + 2 * j) % 9);
-                check_product(*state, (how){sizes[i], N, sizes[j], form & 1, form & 2, form & 4, (form & 4) == 0 && j % 2});
+                check_product(*state,
+                              (how){sizes[i], N, sizes[j], form & 1, form & 2, form & 4, (form & 4) == 0 && j % 2});
             }
 }
 
@@ -127,7 +128,8 @@ static void parts_of_a_prepared_operand(void **state) {
     for (size_t k = 0; k < K; k += 32)
         for (size_t n = 0; n < N; n += 64) {
             sf_gemm(d->C, ROW, (sf_left){d->A, ROW, 1}, sf_right_from(plain, k, n), NULL, false, M, N - n, K - k);
-            sf_gemm(d->before, ROW, (sf_left){d->A, ROW, 1}, sf_right_from(prepared, k, n), NULL, false, M, N - n, K - k);
+            sf_gemm(d->before, ROW, (sf_left){d->A, ROW, 1}, sf_right_from(prepared, k, n), NULL, false, M, N - n,
+                    K - k);
             for (size_t m = 0; m < M; m++)
                 assert_memory_equal(d->C + m * ROW, d->before + m * ROW, (N - n) * sizeof *d->C);
         }

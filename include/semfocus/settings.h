@@ -47,28 +47,32 @@ typedef struct sf_config {
     int64_t at;    /* sf_weights_at */
     int64_t split; /* sf_split */
     int64_t samples, curves, measure_every;
+    int64_t grid, direction_seed;
+    double extent;
     uint64_t given; /* bit i: setting i of the table was set by the user */
 } sf_config;
 
 typedef enum sf_setting_kind { SF_INTEGER, SF_REAL, SF_CHOICE, SF_TEXT, SF_FLAG } sf_setting_kind;
 
 typedef enum sf_setting_group {
-    SF_GROUP_SAMPLE = 1,      /* what a sampled sequence depends on */
-    SF_GROUP_DATA = 2,        /* the data of a run */
-    SF_GROUP_MODEL = 4,       /* mechanism and transformer */
-    SF_GROUP_TRAINING = 8,    /* optimizer, schedule, stopping */
-    SF_GROUP_MACHINE = 16,    /* where and how it is computed */
-    SF_GROUP_OUTPUT = 32,     /* what is printed */
-    SF_GROUP_FILE = 64,       /* what is sampled into a file */
-    SF_GROUP_OUT = 128,       /* where it is written */
-    SF_GROUP_STORE = 256,     /* the run store */
-    SF_GROUP_QUERY = 512,     /* which runs */
-    SF_GROUP_EXPORT = 1024,   /* what of a run is exported */
-    SF_GROUP_STUDY = 2048,    /* how a study is done */
-    SF_GROUP_SAVING = 4096,   /* how runs are saved */
-    SF_GROUP_REPORT = 8192,   /* what is drawn of the results */
-    SF_GROUP_WEIGHTS = 16384, /* which weights of a run are looked at */
-    SF_GROUP_ANALYSIS = 32768 /* on which data, and what is told */
+    SF_GROUP_SAMPLE = 1,       /* what a sampled sequence depends on */
+    SF_GROUP_DATA = 2,         /* the data of a run */
+    SF_GROUP_MODEL = 4,        /* mechanism and transformer */
+    SF_GROUP_TRAINING = 8,     /* optimizer, schedule, stopping */
+    SF_GROUP_MACHINE = 16,     /* where and how it is computed */
+    SF_GROUP_OUTPUT = 32,      /* what is printed */
+    SF_GROUP_FILE = 64,        /* what is sampled into a file */
+    SF_GROUP_OUT = 128,        /* where it is written */
+    SF_GROUP_STORE = 256,      /* the run store */
+    SF_GROUP_QUERY = 512,      /* which runs */
+    SF_GROUP_EXPORT = 1024,    /* what of a run is exported */
+    SF_GROUP_STUDY = 2048,     /* how a study is done */
+    SF_GROUP_SAVING = 4096,    /* how runs are saved */
+    SF_GROUP_REPORT = 8192,    /* what is drawn of the results */
+    SF_GROUP_WEIGHTS = 16384,  /* which weights of a run are looked at */
+    SF_GROUP_ANALYSIS = 32768, /* on which data, and what is told */
+    SF_GROUP_SURFACE = 65536,  /* of which plane around them */
+    SF_GROUP_SAMPLES = 131072  /* on how many sequences */
 } sf_setting_group;
 
 /* What a run depends on, and what a study takes: on the command line and in a file. */

@@ -5,8 +5,8 @@ import unittest
 
 from harness import TINY, Case, run
 
-VERBS = ["train", "compare", "study", "report", "analyze", "runs", "export", "check", "data", "solve", "parity", "bench", "list", "man",
-         "completion"]
+VERBS = ["train", "compare", "study", "report", "analyze", "landscape", "runs", "export", "check", "data", "solve", "parity",
+         "bench", "list", "man", "completion"]
 GIB = 1 << 30
 BAD_NUMBERS = ["", " ", "-", "+", ".", "x", "nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999", "0x10",
                "0x1p3",
@@ -36,10 +36,18 @@ class Cli(Case):
         if name in ("seeds", "dry-run", "fail-fast"):
             return ["compare", "even-pairs", *TINY, "--epochs", "1", "--quiet"]
         if name in ("at", "split", "samples"):
-            store = self.folder / "trained"
-            row, = json.loads(self.good("train", "even-pairs", *TINY, "--epochs", "1", "--json", "--store", store).out)
-            return ["analyze", row["id"], "--store", store]
+            return ["analyze", *self.trained_run()]
+        if name in ("grid", "direction-seed", "extent"):
+            return ["landscape", *self.trained_run(), "--grid", "2"]
         return ["export", "0", "--store", "nowhere"] if name in ("format", "best") else ["data", "even-pairs"]
+
+
+    def trained_run(self):
+        """The id of a run, and where it is."""
+        store = self.folder / "trained"
+        if not store.exists():
+            self.good("train", "even-pairs", *TINY, "--epochs", "1", "--quiet", "--store", store)
+        return json.loads(self.good("runs", "--store", store, "--json").out)[0]["id"], "--store", store
 
 
 class Help(Cli):

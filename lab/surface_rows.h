@@ -1,0 +1,22 @@
+/* Loss surfaces in the store: a row a surface, a row a point. */
+#ifndef SF_LAB_SURFACE_ROWS_H
+#define SF_LAB_SURFACE_ROWS_H
+
+#include "lab/store.h"
+#include "semfocus/landscape.h"
+
+typedef struct sf_surface_point {
+    size_t point;
+    double loss; /* NaN: not finite */
+    size_t correct;
+} sf_surface_point;
+
+/* The number of the surface that was computed from these weights on this plane with this instruction set; entered if
+ * it is new. */
+sf_status sf_surface_enter(int64_t *number, sf_store *store, const sf_surface *surface, const char *isa);
+sf_status sf_surface_each_point(sf_store *store, int64_t number,
+                                void (*each)(void *context, const sf_surface_point *point), void *context);
+/* All of them or none. */
+sf_status sf_surface_keep(sf_store *store, int64_t number, const sf_surface_point *points /* [count] */, size_t count);
+
+#endif

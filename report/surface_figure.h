@@ -1,0 +1,24 @@
+/* Figures of loss surfaces: a map with contour lines for each, and the estimated Lipschitz constants of all. Inside a
+ * page the page's style colours axes and text; alone they bring their own. */
+#ifndef SF_REPORT_SURFACE_FIGURE_H
+#define SF_REPORT_SURFACE_FIGURE_H
+
+#include <stdio.h>
+
+#include "base/status.h"
+#include "semfocus/landscape.h"
+
+typedef enum sf_surface_quantity { SF_SURFACE_LOSS, SF_SURFACE_ACCURACY } sf_surface_quantity;
+
+/* All maps of one quantity share their scale. */
+sf_status sf_surface_draw(FILE *out, const sf_landscape *landscape, size_t i, sf_surface_quantity quantity,
+                          bool standalone);
+sf_status sf_lipschitz_draw(FILE *out, const sf_landscape *landscape, bool standalone);
+
+/* The beginning of an SVG image, with the style that a lone file brings itself. */
+void sf_surface_open_svg(FILE *out, int width, int height, const char *title, bool standalone);
+
+/* 0 for the first baseline, then the others in their order. */
+size_t sf_surface_style(const sf_landscape *landscape, size_t i);
+
+#endif

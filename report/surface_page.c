@@ -1,0 +1,260 @@
+/* The page of loss surfaces, and their figures as files. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "io/atomic_file.h"
+#include "report/figure.h"
+#include "report/surface_figure.h"
+#include "report/svg.h"
+#include "semfocus/report.h"
+
+extern const char sf_page_css[], sf_page_js[]; /* page.css and page.js */
+
+static void print_head(FILE *out, const sf_landscape *landscape) {
+    const size_t count = sf_landscape_count(landscape);
+    char date[32] = "";
+    const time_t now = time(NULL);
+    struct tm parts;
+    if (gmtime_r(&now, &parts) != NULL) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &parts);
+    fprintf(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        "<meta name=\"generator\" content=\"semfocus " SF_VERSION "\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+        "<meta name=\"color-scheme\" content=\"light dark\">\n<title>semfocus landscape</title>\n<style>\n%s</style>\n"
+        "</head>\n<body>\n<header>\n<h1>How steep is the loss around the weights?</h1>\n<p class=\"lead\">%zu run%s. "
+        "<span class=\"time\">%s</span></p>\n</header>\n<main>\n<section class=\"task\">\n",
+        sf_page_css, count, count == 1 ? "" : "s", date);
+}
+
+static void print_sentences(FILE *out, const sf_landscape *landscape) {
+    fputs("<ul class=\"verdicts\">\n", out);
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
+        const sf_surface *surface = sf_landscape_surface(landscape, i);
+        if (*surface->sentence == '\0') continue;
+        fputs("<li><span class=\"factor\">", out);
+        if (isfinite(surface->ratios[0]))
+            fprintf(out, "%.2g×</span><span class=\"direction\">as steep (median)</span><p>", surface->ratios[0]);
+        else
+            fputs("–</span><span class=\"direction\"></span><p>", out);
+        sf_markup_text(out, surface->sentence);
+        fputs(".</p></li>\n", out);
+    }
+    fputs("</ul>\n", out);
+}
+
+static bool has_sentence(const sf_landscape *landscape) {
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++)
+        if (*sf_landscape_surface(landscape, i)->sentence != '\0') return true;
+    return false;
+}
+
+static void print_name(FILE *out, const sf_landscape *landscape, size_t i) {
+    char name[SF_SURFACE_NAME_SIZE];
+    sf_surface_name(name, landscape, i);
+    sf_markup_text(out, name);
+}
+
+static sf_status print_maps(FILE *out, const sf_landscape *landscape, sf_surface_quantity quantity) {
+    fputs("<div class=\"figures\">\n", out);
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
+        const sf_surface *surface = sf_landscape_surface(landscape, i);
+        fputs("<figure style=\"max-width:40rem\">\n<figcaption><b>", out);
+        print_name(out, landscape, i);
+        fprintf(out, "</b> %s. Cross: the weights%s.",
+                quantity == SF_SURFACE_LOSS ? "Training loss" : "Training accuracy, %",
+                surface->epoch == 0 ? " at the beginning" : "");
+        if (surface->not_finite > 0)
+            fprintf(out, " Hatched: the loss is not finite (%zu points).", surface->not_finite);
+        fputs("</figcaption>\n", out);
+        SF_TRY(sf_surface_draw(out, landscape, i, quantity, false));
+        fputs("</figure>\n", out);
+    }
+    fputs("</div>\n", out);
+    return SF_OK;
+}
+
+static void print_legend(FILE *out, const sf_landscape *landscape) {
+    fputs("<ul class=\"legend\">\n", out);
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
+        const size_t style = sf_surface_style(landscape, i);
+        fprintf(out,
+                "<li class=\"c%zu d%zu\" data-series=\"%zu\"><svg viewBox=\"0 0 30 10\"><path class=\"line\" d=\"M1 "
+                "5H29\"/></svg>",
+                sf_style_colour(style), sf_style_dash(style), i);
+        print_name(out, landscape, i);
+        fputs("</li>\n", out);
+    }
+    fputs("</ul>\n", out);
+}
+
+static sf_status print_curves(FILE *out, const sf_landscape *landscape) {
+    print_legend(out, landscape);
+    fputs("<figure style=\"max-width:52rem\">\n<figcaption><b>Estimated Lipschitz constants</b> Quantiles over the "
+          "pairs of neighbouring points "
+          "inside the square.</figcaption>\n",
+          out);
+    SF_TRY(sf_lipschitz_draw(out, landscape, false));
+    fputs("</figure>\n", out);
+    return SF_OK;
+}
+
+static void print_cell(FILE *out, double value) {
+    if (isfinite(value))
+        fprintf(out, "<td>%.4g</td>", value);
+    else
+        fputs("<td>–</td>", out);
+}
+
+static void print_table(FILE *out, const sf_landscape *landscape) {
+    fputs("<div class=\"scroll\"><table>\n<thead><tr><th rowspan=\"2\" scope=\"col\">run</th>"
+          "<th rowspan=\"2\" scope=\"col\">epoch</th><th colspan=\"3\" scope=\"colgroup\">training loss</th>"
+          "<th rowspan=\"2\" scope=\"col\">accuracy of the weights, %</th><th rowspan=\"2\" scope=\"col\">points not "
+          "finite</th><th colspan=\"4\" scope=\"colgroup\">estimated Lipschitz constants, largest square</th></tr>\n"
+          "<tr><th scope=\"col\">of the weights</th><th scope=\"col\">least</th><th scope=\"col\">most</th>"
+          "<th scope=\"col\">50 %</th><th scope=\"col\">75 %</th><th scope=\"col\">95 %</th><th scope=\"col\">99 %</th>"
+          "</tr></thead>\n<tbody>\n",
+          out);
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
+        const sf_surface *s = sf_landscape_surface(landscape, i);
+        fprintf(out, "<tr%s><th scope=\"row\">", s->baseline == i ? " class=\"baseline\"" : "");
+        print_name(out, landscape, i);
+        fprintf(out, "<br><small>%s</small></th><td>%zu</td>", s->run.id, s->epoch);
+        print_cell(out, s->centre_loss);
+        print_cell(out, s->least);
+        print_cell(out, s->most);
+        fprintf(out, "<td>%.2f</td><td>%zu of %zu</td>", s->centre_accuracy, s->not_finite, s->grid * s->grid);
+        for (size_t q = 0; q < SF_LIPSCHITZ_QUANTILES; q++)
+            print_cell(out, s->lipschitz.quantiles[SF_LIPSCHITZ_RADII - 1][q]);
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table></div>\n", out);
+}
+
+static void print_ending(FILE *out, const sf_landscape *landscape, const char *command) {
+    const sf_surface *s = sf_landscape_surface(landscape, 0);
+    fprintf(out,
+            "</section>\n<section>\n<h2>Make it again</h2>\n<dl>\n<div><dt>grid</dt><dd>%zu × %zu</dd></div>\n"
+            "<div><dt>extent</dt><dd>±%.6g</dd></div>\n<div><dt>training sequences</dt><dd>%zu</dd></div>\n"
+            "<div><dt>direction seed</dt><dd>%lu</dd></div>\n</dl>\n<pre><code>",
+            s->grid, s->grid, s->extent, s->samples, (unsigned long)s->seed);
+    sf_markup_text(out, command);
+    fputs(
+        "</code></pre>\n</section>\n<section>\n<h2>How to read it</h2>\n"
+        "<p>Two random directions go through a model’s weights. In each of them every tensor is Gaussian and scaled to "
+        "the length (Frobenius norm) of the same tensor of the weights, so that at distance 1 the step is as large as "
+        "what it starts from. The maps show the loss of the perturbed models on training sequences, without dropout; "
+        "all share one scale, and the lines follow the values marked beside it. The <b>estimated Lipschitz "
+        "constants</b> are the differences of neighbouring losses over the distance of their points, along both axes, "
+        "inside squares around the weights: how steep the loss is there. Where "
+        "a top-k mechanism changes which keys it keeps the loss jumps, and the estimate grows as the grid gets finer. "
+        "The directions are drawn alike for "
+        "models of one shape, but they are one pair of many, and each model is one run: an observation, not a "
+        "test.</p>\n</section>\n</main>\n",
+        out);
+    fprintf(out, "<script>\n%s</script>\n</body>\n</html>\n", sf_page_js);
+}
+
+static sf_status print_page(FILE *out, const sf_landscape *landscape, const char *command) {
+    print_head(out, landscape);
+    if (has_sentence(landscape)) print_sentences(out, landscape);
+    SF_TRY(print_maps(out, landscape, SF_SURFACE_LOSS));
+    SF_TRY(print_curves(out, landscape));
+    print_table(out, landscape);
+    fputs("<details><summary>Training accuracy</summary>\n", out);
+    SF_TRY(print_maps(out, landscape, SF_SURFACE_ACCURACY));
+    fputs("</details>\n", out);
+    print_ending(out, landscape, command);
+    return SF_OK;
+}
+
+static sf_status finish(sf_atomic_file *file, sf_status status) {
+    if (status == SF_OK) return sf_atomic_commit(file);
+    sf_atomic_abandon(file);
+    return status;
+}
+
+sf_status sf_landscape_write(const sf_landscape *landscape, const char *path, const char *command) {
+    sf_atomic_file file;
+    SF_TRY(sf_report_check(path));
+    SF_TRY(sf_atomic_open(&file, path));
+    return finish(&file, print_page(file.stream, landscape, command));
+}
+
+static void print_number(FILE *out, double value, const char *ending) {
+    if (isfinite(value)) fprintf(out, "%.10g", value);
+    fputs(ending, out);
+}
+
+static sf_status write_points(FILE *out, const sf_landscape *landscape, size_t i) {
+    const sf_surface *s = sf_landscape_surface(landscape, i);
+    fputs("x,y,loss,accuracy\n", out);
+    for (size_t row = 0; row < s->grid; row++)
+        for (size_t column = 0; column < s->grid; column++) {
+            print_number(out, sf_surface_coordinate(s, column), ",");
+            print_number(out, sf_surface_coordinate(s, row), ",");
+            print_number(out, s->losses[row * s->grid + column], ",");
+            print_number(out, s->accuracies[row * s->grid + column], "\n");
+        }
+    return SF_OK;
+}
+
+static sf_status write_constants(FILE *out, const sf_landscape *landscape, size_t unused) {
+    (void)unused;
+    fputs("run,attention,seed,radius,pairs,q50,q75,q95,q99\n", out);
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
+        const sf_surface *s = sf_landscape_surface(landscape, i);
+        for (size_t r = 0; r < SF_LIPSCHITZ_RADII; r++) {
+            if (s->lipschitz.pairs[r] == 0) continue;
+            fprintf(out, "%s,%s,%lld,%.10g,%zu,", s->run.id, s->run.attention, (long long)s->run.seed,
+                    s->lipschitz.radii[r], s->lipschitz.pairs[r]);
+            for (size_t q = 0; q < SF_LIPSCHITZ_QUANTILES; q++)
+                print_number(out, s->lipschitz.quantiles[r][q], q + 1 < SF_LIPSCHITZ_QUANTILES ? "," : "\n");
+        }
+    }
+    return SF_OK;
+}
+
+static sf_status draw_loss(FILE *out, const sf_landscape *landscape, size_t i) {
+    return sf_surface_draw(out, landscape, i, SF_SURFACE_LOSS, true);
+}
+
+static sf_status draw_accuracy(FILE *out, const sf_landscape *landscape, size_t i) {
+    return sf_surface_draw(out, landscape, i, SF_SURFACE_ACCURACY, true);
+}
+
+static sf_status draw_constants(FILE *out, const sf_landscape *landscape, size_t unused) {
+    (void)unused;
+    return sf_lipschitz_draw(out, landscape, true);
+}
+
+typedef sf_status surface_writer(FILE *out, const sf_landscape *landscape, size_t i);
+
+static sf_status write_file(const sf_landscape *landscape, const char *folder, const char *stem, const char *kind,
+                            size_t i, surface_writer *writer) {
+    char path[SF_PATH_SIZE];
+    const int length = snprintf(path, sizeof path, "%s/%s.%s", folder, stem, kind);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", folder);
+    sf_atomic_file file;
+    SF_TRY(sf_atomic_open(&file, path));
+    return finish(&file, writer(file.stream, landscape, i));
+}
+
+sf_status sf_landscape_write_figures(const sf_landscape *landscape, const char *folder) {
+    SF_TRY(sf_figures_folder(folder));
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
+        const char *id = sf_landscape_surface(landscape, i)->run.id;
+        char stem[64];
+        snprintf(stem, sizeof stem, "surface-accuracy-%s", id);
+        SF_TRY(write_file(landscape, folder, stem, "svg", i, draw_accuracy));
+        snprintf(stem, sizeof stem, "surface-loss-%s", id);
+        SF_TRY(write_file(landscape, folder, stem, "svg", i, draw_loss));
+        snprintf(stem, sizeof stem, "surface-%s", id);
+        SF_TRY(write_file(landscape, folder, stem, "csv", i, write_points));
+    }
+    SF_TRY(write_file(landscape, folder, "lipschitz", "svg", 0, draw_constants));
+    return write_file(landscape, folder, "lipschitz", "csv", 0, write_constants);
+}

@@ -1,0 +1,370 @@
+"""semfocus landscape: the loss around stored runs, the same after kills and on any number of threads; figures, page, refusals."""
+import csv
+import json
+import math
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+from harness import PROGRAM, Case, run
+
+SMALL = ["even-pairs", "--length", "8", "--train-count", "60", "--heldout-count", "20", "--blocks", "2", "--width", "8",
+         "--mlp-width", "8", "--epochs", "3", "--lr", "0.5", "--quiet"]
+MECHANISMS = ["full", "topk:3", "banded:3+global:2", "random:3"]
+DIVERGING = [*SMALL, "--epochs", "50", "--lr", "200", "--clip", "0", "--seed", "9"]
+
+
+class Landscape(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.made = tempfile.TemporaryDirectory(prefix="semfocus-landscape-")
+        cls.addClassCleanup(cls.made.cleanup)
+        cls.trained = Path(cls.made.name) / "runs"
+        for words in ([*SMALL, "--attention", ",".join(MECHANISMS)], DIVERGING):
+            done = run("train", *words, "--store", cls.trained)
+            assert done.code == 0, done
+        rows = json.loads(run("runs", "--store", cls.trained, "--json").out)
+        cls.rows = {"diverged" if row["status"] == "diverged" else row["attention"]: row for row in rows}
+        cls.ids = {name: row["id"] for name, row in cls.rows.items()}
+
+    def setUp(self):
+        super().setUp()
+        self.store = self.folder / "runs"
+        shutil.copytree(self.trained, self.store)
+
+    def words(self, *names, store=None):
+        return ["landscape", *(self.ids.get(name, name) for name in names), "--store", store or self.store]
+
+    def surfaces(self, *words, names=("full", "topk:3"), store=None, **options):
+        return json.loads(self.good(*self.words(*names, store=store), *words, "--json", **options).out)
+
+    def curve(self, name, epoch):
+        text = self.good("export", self.ids[name], "--store", self.store).out
+        row = {int(row["epoch"]): row for row in csv.DictReader(text.splitlines())}[epoch]
+        return float(row["tr-ce"]), float(row["tr-ac"])
+
+    def points(self, store=None):
+        with sqlite3.connect((store or self.store) / "runs.db") as database:
+            if not list(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'surface_points'")):
+                return []
+            return list(database.execute("SELECT s.run, p.point, p.loss, p.correct FROM surface_points p"
+                                         " JOIN surfaces s ON s.number = p.surface ORDER BY 1, 2"))
+
+
+class Values(Landscape):
+    def test_the_centre_is_the_runs_own_loss(self):
+        for name in MECHANISMS:
+            for grid in (1, 2, 3):
+                with self.subTest(name, grid=grid):
+                    surface, = self.surfaces("--grid", grid, "--samples", "0", names=[name])
+                    loss, accuracy = self.curve(name, 3)
+                    self.assertAlmostEqual(surface["centre_loss"] / loss, 1, 8)
+                    self.assertAlmostEqual(surface["centre_accuracy"], accuracy, 6)
+                    self.assertEqual((surface["samples"], surface["epoch"]), (60, 3))
+                    self.assertEqual(surface["weights"], self.rows[name]["weights"])
+                    if grid % 2:
+                        self.assertEqual(surface["losses"][grid // 2][grid // 2], surface["centre_loss"])
+
+    def test_which_weights(self):
+        best = self.rows["topk:3"]["best_epoch"]
+        surface, = self.surfaces("--grid", 1, "--samples", "0", "--at", "best", names=["topk:3"])
+        self.assertEqual(surface["epoch"], best)
+        self.assertAlmostEqual(surface["centre_loss"] / self.curve("topk:3", best)[0], 1, 8)
+        first, = self.surfaces("--grid", 1, "--at", "init", names=["topk:3"])
+        self.assertEqual(first["epoch"], 0)
+        self.assertNotEqual(first["centre_loss"], surface["centre_loss"])
+
+    def test_json(self):
+        rows = self.surfaces("--grid", 7, "--samples", 20, "--extent", 0.5, "--direction-seed", 3)
+        self.assertEqual([row["attention"] for row in rows], ["full", "topk:3"])
+        for row in rows:
+            self.assertEqual((row["grid"], row["samples"], row["extent"], row["direction_seed"], row["not_finite"]),
+                             (7, 20, 0.5, 3, 0))
+            losses = [loss for line in row["losses"] for loss in line]
+            self.assertEqual((len(losses), [len(line) for line in row["accuracies"]]), (49, [7] * 7))
+            self.assertEqual((row["least_loss"], row["most_loss"]), (min(losses), max(losses)))
+            self.assertGreater(len(set(losses)), 40)
+            for accuracy in (value for line in row["accuracies"] for value in line):
+                self.assertAlmostEqual(accuracy * 20 / 100, round(accuracy * 20 / 100), 9)
+            self.check_constants(row)
+        self.assertEqual((rows[0]["compared_with"], rows[1]["compared_with"]), (None, self.ids["full"]))
+        ratios = sorted(ours["q50"] / theirs["q50"] for ours, theirs in zip(rows[1]["lipschitz"], rows[0]["lipschitz"]))
+        middle = (ratios[(len(ratios) - 1) // 2] + ratios[len(ratios) // 2]) / 2
+        self.assertAlmostEqual(rows[1]["ratios"][0], middle, 9)
+        self.assertIn("topk:3 has", rows[1]["comparison"])
+        other, = self.surfaces("--grid", 7, "--samples", 20, "--extent", 0.5, "--direction-seed", 4, names=["full"])
+        self.assertEqual(other["centre_loss"], rows[0]["centre_loss"])
+        self.assertNotEqual(other["losses"][0], rows[0]["losses"][0])
+
+    def check_constants(self, row):
+        """|difference| / step of neighbours inside the squares, counted in whole steps from the middle."""
+        losses, half, step = row["losses"], row["grid"] // 2, 2 * row["extent"] / (row["grid"] - 1)
+        for entry in row["lipschitz"]:
+            reach = math.floor(entry["radius"] / step + 1e-9)
+            inside = range(half - reach, half + reach + 1)
+            slopes = [abs(losses[i][j] - losses[i + down][j + 1 - down]) / step for i in inside for j in inside
+                      for down in (0, 1) if i + down in inside and j + 1 - down in inside]
+            self.assertEqual(entry["pairs"], len(slopes))
+            slopes.sort()
+            for share in (50, 75, 95, 99):
+                place = share / 100 * (len(slopes) - 1)
+                low, high = slopes[math.floor(place)], slopes[math.ceil(place)]
+                self.assertAlmostEqual(entry[f"q{share}"], low + (place - math.floor(place)) * (high - low), 9)
+
+    def test_threads_and_company_do_not_matter(self):
+        outputs = set()
+        for threads in (1, 2, 3):
+            store = self.folder / f"threads-{threads}"
+            shutil.copytree(self.trained, store)
+            outputs.add(self.good(*self.words("full", "topk:3", store=store), "--grid", 5, "--threads", threads, "--json").out)
+        self.assertEqual(len(outputs), 1)
+        together, alone = json.loads(outputs.pop())[1], self.surfaces("--grid", 5, names=["topk:3"])[0]
+        self.assertEqual(together["losses"], alone["losses"])
+
+    def test_text(self):
+        out = self.good(*self.words("full", "topk:3"), "--grid", 5, "--plot").out
+        for name in ("full", "topk:3"):
+            self.assertRegex(out, rf"(?m)^{name} +{self.ids[name]} +3 ")
+        self.assertIn("topk:3 has", out)
+        self.assertIn("not a test", out)
+        self.assertEqual(out.count("logarithmic"), out.count("(@), logarithmic"))
+
+    def test_two_runs_of_one_mechanism_are_told_apart(self):
+        self.good("train", *SMALL, "--seed", "5", "--store", self.store)
+        ids = [row["id"] for row in json.loads(self.good("runs", "--store", self.store, "--json").out)
+               if row["attention"] == "full" and row["status"] == "done"]
+        out = self.good("landscape", *ids, "--store", self.store, "--grid", 3).out
+        self.assertRegex(out, r"(?m)^full seed 153476998 ")
+        self.assertRegex(out, r"(?m)^full seed 5 ")
+
+
+class Degenerate(Landscape):
+    def test_small_grids(self):
+        for grid in (1, 2, 3):
+            rows = self.surfaces("--grid", grid)
+            self.assertEqual([row["lipschitz"] for row in rows], [[], []])
+            self.assertEqual(rows[1]["ratios"], [None] * 4)
+            self.assertIn("cannot be compared", rows[1]["comparison"])
+            self.good(*self.words("full", "topk:3"), "--grid", grid, "--plot", "--figures", self.folder / f"f{grid}",
+                      "--out", self.folder / f"{grid}.html")
+
+    def test_untrained_and_diverged_runs(self):
+        surface, = self.surfaces("--grid", 3, "--extent", 1000, names=["diverged"])  # from before it diverged
+        self.assertEqual(surface["epoch"], self.rows["diverged"]["diverged_epoch"] - 1)
+        with sqlite3.connect(self.store / "runs.db") as database:
+            database.execute("UPDATE runs SET checkpoint_epoch = NULL, best_saved_epoch = NULL WHERE status = 'diverged'")
+            database.execute("UPDATE runs SET checkpoint_epoch = NULL, best_saved_epoch = NULL, status = 'pending'"
+                             " WHERE attention = 'topk:3'")
+        self.refused(*self.words("diverged"), mentions=["diverged", "--at init"])
+        self.refused(*self.words("topk:3"), mentions=["no checkpoint", "--at init"])
+        self.assertEqual(self.surfaces("--grid", 3, "--at", "init", names=["topk:3"])[0]["epoch"], 0)
+
+    def test_losses_that_are_not_finite(self):
+        self.surfaces("--grid", 9)
+        wild, = self.surfaces("--grid", 9, "--extent", 1000, names=["diverged"])
+        self.assertGreater(wild["not_finite"], 0)  # from arithmetic, not from what follows
+        with sqlite3.connect(self.store / "runs.db") as database:
+            database.execute("UPDATE surface_points SET loss = NULL WHERE surface = 2 AND point < 20")
+        rows = self.surfaces("--grid", 9)
+        self.assertEqual([row["not_finite"] for row in rows], [0, 20])
+        self.assertEqual(rows[1]["losses"][0], [None] * 9)
+        self.assertTrue(math.isfinite(rows[1]["lipschitz"][-1]["q99"]))
+        self.assertLess(rows[1]["lipschitz"][-1]["pairs"], rows[0]["lipschitz"][-1]["pairs"] + 1)
+        out = self.good(*self.words("full", "topk:3"), "--grid", 9, "--plot", "--figures", self.folder / "f", "--out",
+                        self.folder / "p.html").out
+        self.assertRegex(out, r"(?m)^topk:3 .* 20$")
+        self.assertIn("??", out)
+        self.assertIn("not-finite", (self.folder / "f" / f"surface-loss-{self.ids['topk:3']}.svg").read_text())
+        self.assertIn("not finite (20 points)", (self.folder / "p.html").read_text())
+        with sqlite3.connect(self.store / "runs.db") as database:
+            database.execute("UPDATE surface_points SET loss = NULL")
+        rows = self.surfaces("--grid", 9)
+        self.assertEqual([(row["centre_loss"], row["least_loss"], row["lipschitz"]) for row in rows], [(None, None, [])] * 2)
+        self.good(*self.words("full", "topk:3"), "--grid", 9, "--plot", "--figures", self.folder / "g", "--out",
+                  self.folder / "q.html")
+
+    def test_refusals(self):
+        self.refused("landscape")
+        self.refused(*self.words("ffffffffffffffff"), mentions=["no run begins with"])
+        self.refused(*self.words(""), mentions=["no run begins with"])
+        self.refused(*self.words("full", "full"), mentions=["named twice", self.ids["full"]])
+        self.refused(*self.words(*(f"{i:016x}" for i in range(17))), mentions=["1 to 16"])
+        self.refused(*self.words("full"), "--grid", 0, mentions=["grid"])
+        self.refused(*self.words("full"), "--extent", 0, mentions=["extent"])
+        self.refused(*self.words("full"), "--at", "middle", mentions=["last|best|init"])
+        self.refused(*self.words("full"), "--out", "-", mentions=["standard output"])
+        notes = self.write("notes.html", "mine")
+        self.refused(*self.words("full"), "--out", notes, mentions=["no report of semfocus"])
+        self.assertEqual(notes.read_text(), "mine")
+        nowhere = self.folder / "nowhere"
+        self.refused(*self.words("full", store=nowhere), mentions=["no store", str(nowhere)])
+        self.assertFalse(nowhere.exists())
+        self.assertEqual(self.points(), [])
+
+    def test_damaged_checkpoint(self):
+        path = next(path for path in (self.store / "checkpoints").glob(f"{self.ids['full']}-[0-9]*"))
+        path.write_bytes(path.read_bytes()[:-1])
+        self.refused(*self.words("full"), codes=(1,), mentions=["damaged"])
+
+    def test_a_store_of_the_schema_before(self):
+        with sqlite3.connect(self.store / "runs.db") as database:
+            later = {name for name, in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            for name in later - {"facts", "runs", "epochs"}:
+                database.execute(f"DROP TABLE {name}")
+            database.execute("PRAGMA user_version = 1")
+        self.assertEqual(len(self.surfaces("--grid", 3)), 2)
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("mount"), "needs root to mount")
+    def test_full_disk(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        words = ["--grid", 61, "--samples", 2]
+        expected = self.surfaces(*words)
+        used = sum(path.stat().st_size for path in self.trained.rglob("*")) // 1024 + 150
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={used}k", "tmpfs", disk], check=False,
+                          stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("cannot mount a small disk here")
+        try:
+            shutil.copytree(self.trained, disk / "runs")
+            self.refused(*self.words("full", "topk:3", store=disk / "runs"), *words, codes=(1,), mentions=["disk"])
+            subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
+            self.assertEqual(self.surfaces(*words, store=disk / "runs"), expected)
+        finally:
+            subprocess.run(["umount", disk], check=False)
+
+
+class Resume(Landscape):
+    GRID = ["--grid", 41, "--samples", 60]
+
+    def start(self):
+        words = [*self.words("full", "topk:3"), *self.GRID]
+        return subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def undisturbed(self):
+        store = self.folder / "undisturbed"
+        shutil.copytree(self.trained, store)
+        return self.good(*self.words("full", "topk:3", store=store), *self.GRID, "--json").out, self.points(store)
+
+    def test_killed_at_random_moments(self):
+        output, points = self.undisturbed()
+        seed = random.randrange(1 << 30)
+        print(f"seed {seed}")
+        moments, counts = random.Random(seed), [0]
+        while len(counts) < 9 or (len(counts) < 200 and not any(0 < count < len(points) for count in counts)):
+            if counts[-1] == len(points):  # it was too fast: once more from the beginning
+                shutil.rmtree(self.store)
+                shutil.copytree(self.trained, self.store)
+                counts = [0]
+            process = self.start()
+            time.sleep(moments.uniform(0.01, 0.3))
+            process.kill()
+            process.communicate()
+            counts.append(len(self.points()))
+            self.assertEqual(counts, sorted(counts), "points were lost")
+            if counts[-1] == len(points) and any(0 < count < len(points) for count in counts):
+                break
+        print(f"points after each kill: {counts[1:]} of {len(points)}")
+        self.assertEqual(self.good(*self.words("full", "topk:3"), *self.GRID, "--json").out, output)
+        self.assertEqual(self.points(), points)
+
+    def test_what_is_there_is_not_computed_again(self):
+        self.surfaces("--grid", 5)
+        with sqlite3.connect(self.store / "runs.db") as database:
+            database.execute("UPDATE surface_points SET loss = 123 WHERE point = 7")
+            database.execute("DELETE FROM surface_points WHERE point = 8")
+        rows = self.surfaces("--grid", 5)
+        self.assertEqual([row["losses"][1][2] for row in rows], [123, 123])
+        self.assertNotIn(123, [row["losses"][1][3] for row in rows])
+
+    def test_interrupt_keeps_points_and_says_how_to_go_on(self):
+        output, points = self.undisturbed()
+        process = subprocess.Popen([PROGRAM, *map(str, [*self.words("full", "topk:3"), "--grid", 401, "--threads", 2])],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        end = time.monotonic() + 30
+        while len(self.points()) < 300 and time.monotonic() < end:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        self.assertEqual((process.returncode, out), (1, ""), err)
+        self.assertIn("the same command goes on", err)
+        self.assertGreaterEqual(len(self.points()), 300)
+        self.assertEqual(self.good(*self.words("full", "topk:3"), *self.GRID, "--json").out, output)
+
+    def test_two_processes_at_once(self):
+        output, points = self.undisturbed()
+        processes = [self.start() for _ in range(2)]
+        for process in processes:
+            self.assertEqual(process.communicate(timeout=60)[1], "")
+            self.assertEqual(process.returncode, 0)
+        self.assertEqual(self.points(), points)
+
+    def test_a_run_that_goes_on_gets_a_new_surface(self):
+        first, = self.surfaces("--grid", 3, names=["full"])
+        self.good("train", *SMALL, "--epochs", "4", "--store", self.store)
+        second, = self.surfaces("--grid", 3, names=["full"])
+        self.assertEqual((first["epoch"], second["epoch"]), (3, 4))
+        self.assertNotEqual(first["losses"], second["losses"])
+        self.assertEqual(len(self.points()), 18)
+
+
+class Figures(Landscape):
+    def test_files(self):
+        rows = self.surfaces("--grid", 6, "--figures", self.folder / "f")
+        folder = self.folder / "f"
+        names = {"lipschitz.svg", "lipschitz.csv"}
+        for row in rows:
+            names |= {f"surface-{row['id']}.csv", f"surface-loss-{row['id']}.svg", f"surface-accuracy-{row['id']}.svg"}
+            points = list(csv.DictReader((folder / f"surface-{row['id']}.csv").read_text().splitlines()))
+            self.assertEqual(len(points), 36)
+            for n, point in enumerate(points):
+                self.assertAlmostEqual(float(point["x"]), -1 + 0.4 * (n % 6), 9)
+                self.assertAlmostEqual(float(point["y"]), -1 + 0.4 * (n // 6), 9)
+                self.assertAlmostEqual(float(point["loss"]), row["losses"][n // 6][n % 6], 8)
+                self.assertAlmostEqual(float(point["accuracy"]), row["accuracies"][n // 6][n % 6], 8)
+        self.assertEqual({path.name for path in folder.iterdir()}, names)
+        curves = list(csv.DictReader((folder / "lipschitz.csv").read_text().splitlines()))
+        self.assertEqual(len(curves), sum(len(row["lipschitz"]) for row in rows))
+        for entry, written in zip(rows[0]["lipschitz"], curves):
+            self.assertAlmostEqual(float(written["q95"]) / entry["q95"], 1, 8)
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        for path in folder.glob("*.svg"):
+            self.assertEqual(ElementTree.parse(path).getroot().tag, "{http://www.w3.org/2000/svg}svg")
+        self.surfaces("--grid", 6, "--figures", folder)
+        self.assertEqual({path.name: path.read_bytes() for path in folder.iterdir()}, before)
+
+    def test_cells_cover_the_map(self):
+        """Every cell has one colour: areas add up to the whole square."""
+        for grid in (1, 2, 5, 12):
+            folder = self.folder / f"f{grid}"
+            self.surfaces("--grid", grid, "--samples", 5, "--figures", folder, names=["full"])
+            root = ElementTree.parse(folder / f"surface-loss-{self.ids['full']}.svg").getroot()
+            cells = root.find("{http://www.w3.org/2000/svg}g").findall("{http://www.w3.org/2000/svg}path")
+            area = 0
+            for path in cells:
+                for piece in path.get("d").split("M")[1:]:
+                    left, bottom, right, top = map(float, piece.replace("H", " ").replace("V", " ").split("Z")[0].split()[:4])
+                    area += (right - left) * (bottom - top)
+            self.assertAlmostEqual(area / 330 ** 2, 1, 3)
+
+    def test_page(self):
+        page = self.folder / "p.html"
+        out = self.good(*self.words("full", "topk:3"), "--grid", 6, "--out", page).out
+        self.assertIn(f"page: {page}", out)
+        text = page.read_text()
+        self.assertIn("topk:3 has", text)
+        self.assertIn(f"semfocus landscape {self.ids['full']} {self.ids['topk:3']}", text)
+        self.assertEqual(text.count('<svg class="figure"'), 5)
+        self.assertNotIn("http://", text.replace("http://www.w3.org/2000/svg", ""))
+        self.good(*self.words("full"), "--grid", 6, "--out", page)  # a page replaces a page
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -111,7 +111,7 @@ static const sf_setting table[] = {
      "how many sequences to look at; 0: all (landscape: 1000 unless given)"},
     {"direction-seed", SF_INTEGER, SF_GROUP_SURFACE, AT(direction_seed), "11111", 0, 4294967295.0, NULL, "S",
      "seed of the two directions"},
-    {"extent", SF_REAL, SF_GROUP_SURFACE, AT(extent), "1", 1e-6, 1000, NULL, "X",
+    {"extent", SF_REAL, SF_GROUP_SURFACE, AT(extent), "1", 1e-6, 1e12, NULL, "X",
      "half the side of the surface; at 1 the weights and the step away from them are equally large"},
 };
 

@@ -64,13 +64,13 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->dcontext, R * plan->rows.HCp);
     TAKE(w->keys_t, Cp * ((s->T + 63) / 64 * 64));
     TAKE(w->values_t, Cp * ((s->T + 63) / 64 * 64));
-    TAKE(w->tile, SF_QUERY_TILE_MOST * largest(Tp, SF_KEY_TILE));
-    TAKE(w->dtile, (size_t)SF_QUERY_TILE_MOST * SF_KEY_TILE);
+    TAKE(w->tile, SF_QUERY_TILE * largest(Tp, SF_KEY_TILE));
+    TAKE(w->dtile, (size_t)SF_QUERY_TILE * SF_KEY_TILE);
     size_t (*const prepared_size)(size_t K, size_t N) = plan->kernels->prepared_size;
     for (size_t i = 0; i < 2; i++) {
         TAKE(w->across[i], prepared_size(Cp, Tp));
         TAKE(w->upright[i], prepared_size(s->T, Cp));
-        TAKE(w->queries[i], prepared_size(SF_QUERY_TILE_MOST, Cp));
+        TAKE(w->queries[i], prepared_size(SF_QUERY_TILE, Cp));
     }
     TAKE(w->kept_embedding, R * sf_kept_words(s->C));
     TAKE(w->drow, s->T);

@@ -17,12 +17,6 @@
 #define sf_transpose           ISA(sf_transpose)
 #define sf_transpose_to_panels ISA(sf_transpose_to_panels)
 
-#if defined(SF_TILES)
-enum { SF_QUERY_TILE = SF_QUERY_TILE_MOST }; /* three steps of depth of a tile */
-#else
-enum { SF_QUERY_TILE = 48 };
-#endif
-
 typedef struct sf_left { /* A, read as A[m * row + k * column]: one of the strides is 1 */
     const float *at;
     size_t row, column;

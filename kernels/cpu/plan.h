@@ -6,8 +6,8 @@
 #include "kernels/cpu/operand.h"
 
 enum {
-    SF_QUERY_TILE_MOST = 96, /* queries whose scores are held at once: no T x T matrix anywhere */
-    SF_KEY_TILE = 128,       /* keys of a tile of the dense backward pass */
+    SF_QUERY_TILE = 96, /* queries whose scores are held at once: no T x T matrix anywhere */
+    SF_KEY_TILE = 128,  /* keys of a tile of the dense backward pass */
     SF_GROUP_ROWS =
         128,       /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
     SF_CHUNKS = 8, /* a batch of B is cut into min(B, 8) chunks */
@@ -75,8 +75,8 @@ typedef struct sf_workspace { /* one worker's */
     float *dqkv;              /* [R,3,H,Cp] */
     float *dcontext;          /* [R,H,Cp] */
     float *keys_t, *values_t; /* one head's, transposed, in panels of 64 positions */
-    float *tile;              /* [SF_QUERY_TILE_MOST,Tp or SF_KEY_TILE] */
-    float *dtile;             /* [SF_QUERY_TILE_MOST,SF_KEY_TILE] */
+    float *tile;              /* [SF_QUERY_TILE,Tp or SF_KEY_TILE] */
+    float *dtile;             /* [SF_QUERY_TILE,SF_KEY_TILE] */
     float *across[2];         /* room for keys_t and values_t prepared, */
     float *upright[2];        /* for keys and values, */
     float *queries[2];        /* and for queries and dcontext of a tile */

@@ -311,7 +311,7 @@ INLINE void weigh_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const
 
 /* First the largest of every row, then all weights: the second pass need not wait for the ends of the first. */
 void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const sf_weight_drop *drop) {
-    float before[SF_QUERY_TILE_MOST] = {0};
+    float before[SF_QUERY_TILE] = {0};
     for (size_t i = 0; i < tile->queries; i++) {
         const float largest = largest_of(tile->at + i * tile->row, tile->keys);
         before[i] = sums->largest[i];

@@ -70,14 +70,13 @@ typedef struct sf_weight_drop { /* dropout of a head's weights */
 typedef struct sf_softmax_tile { /* scores of some queries and keys, `row` floats a query */
     float *at;
     size_t row;
-    size_t first_query, queries; /* at most SF_QUERY_TILE_MOST */
+    size_t first_query, queries; /* at most SF_QUERY_TILE */
     size_t first_key, keys;      /* first_key is a multiple of 64 */
 } sf_softmax_tile;
 
-typedef struct sf_softmax_sums {                                  /* of the keys seen so far, a number a query */
-    float largest[SF_QUERY_TILE_MOST], total[SF_QUERY_TILE_MOST]; /* -INFINITY and 0 before the first */
-    float
-        shrink[SF_QUERY_TILE_MOST]; /* brings what was summed up with the weights of earlier keys to the new largest */
+typedef struct sf_softmax_sums {                        /* of the keys seen so far, a number a query */
+    float largest[SF_QUERY_TILE], total[SF_QUERY_TILE]; /* -INFINITY and 0 before the first */
+    float shrink[SF_QUERY_TILE]; /* brings what was summed up with the weights of earlier keys to the new largest */
 } sf_softmax_sums;
 
 /* Scores become weights in place, exp(s - largest so far), yet to be divided by their total, and then what dropout

@@ -93,9 +93,9 @@ static int evaluate_all(sf_store *store, const cli_request *request, const size_
     sf_status status = SF_OK;
     for (size_t i = 0; i < request->word_count && status == SF_OK; i++)
         status = evaluate_run(&t, store, request->words[i], config, lengths, count);
-    const int code = status != SF_OK  ? fail(status)
-                     : config->json ? print_as_json(&t, moments[config->at])
-                                    : print_as_text(&t);
+    const int code = status != SF_OK ? fail(status)
+                     : config->json  ? print_as_json(&t, moments[config->at])
+                                     : print_as_text(&t);
     free(t.rows);
     return code;
 }
@@ -119,7 +119,8 @@ const cli_verb verb_evaluate = {
     .usage = "RUN... [--lengths N,...] [--count N] [--at last|best|init]",
     .summary = "loss and accuracy of runs on held-out sequences of other lengths",
     .details =
-        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it. The sequences are the held-out ones that a\n"
+        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it. The sequences are the held-out ones that "
+        "a\n"
         "run of that length would have under the same data seed. The model keeps its weights, its k and its global\n"
         "tokens; positions, padding and kept keys are those of the new length, where a k that covers it is full\n"
         "attention. At a run's own length and held-out count the result is its held-out loss, bit by bit.\n"

@@ -81,10 +81,11 @@ sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const
                                    size_t length, size_t count) {
     *out = (sf_length_result){.length = length, .count = count};
     if (sf_run_data_is_tsv(run->task))
-        return sf_fail(SF_BAD_INPUT,
-                       "run %s was trained on tsv: data, which has no sequences of other lengths; only runs of built-in "
-                       "tasks can be evaluated at them",
-                       run->id);
+        return sf_fail(
+            SF_BAD_INPUT,
+            "run %s was trained on tsv: data, which has no sequences of other lengths; only runs of built-in "
+            "tasks can be evaluated at them",
+            run->id);
     sf_stored_model stored;
     SF_TRY(sf_stored_model_open(&stored, store, run, at));
     examination it = {0};

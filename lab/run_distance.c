@@ -14,14 +14,16 @@ static bool same_shape(const sf_model *a, const sf_model *b) {
 
 static sf_status check_comparable(const sf_stored_model *a, const sf_stored_model *b) {
     if (!same_shape(a->model, b->model))
-        return sf_fail(SF_BAD_INPUT,
-                       "runs %s and %s have weights of different shapes; only runs of the same width, mlp-width, heads, "
-                       "blocks, vocabulary with global tokens, and classes have a distance",
-                       a->run.id, b->run.id);
+        return sf_fail(
+            SF_BAD_INPUT,
+            "runs %s and %s have weights of different shapes; only runs of the same width, mlp-width, heads, "
+            "blocks, vocabulary with global tokens, and classes have a distance",
+            a->run.id, b->run.id);
     if (a->epoch != b->epoch)
-        return sf_fail(SF_BAD_INPUT,
-                       "run %s has weights of epoch %zu but run %s of epoch %zu; train both for the same number of epochs",
-                       a->run.id, a->epoch, b->run.id, b->epoch);
+        return sf_fail(
+            SF_BAD_INPUT,
+            "run %s has weights of epoch %zu but run %s of epoch %zu; train both for the same number of epochs",
+            a->run.id, a->epoch, b->run.id, b->epoch);
     return SF_OK;
 }
 

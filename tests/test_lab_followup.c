@@ -13,8 +13,10 @@
 #include <cmocka.h>
 
 #include "io/safetensors.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/reference/reference.h"
 #include "semfocus/semfocus.h"
+#include "tasks/dataset.h"
 #include "train/data.h"
 #include "train/fleet.h"
 
@@ -43,11 +45,11 @@ static sf_store *store;
 static sf_planned_run runs[TRIALS];
 
 static bool set_up(sf_config *config, const trial *t) {
-    const char *const settings[] = {"attention", t->attention, "length",        t->length, "pad",         t->pad,
-                                    "epochs",    t->epochs,    "heads",         t->heads,  "swap-sample", t->swap,
-                                    "seed",      t->seed,      "blocks",        "2",       "width",       "16",
-                                    "mlp-width", "16",         "heldout-count", "530",     "train-count", "60",
-                                    "threads",   "1",          "lr",            "0.3"};
+    const char *const settings[] = {
+        "attention", t->attention,  "length", t->length,     "pad",       t->pad, "epochs",
+        t->epochs,   "heads",       t->heads, "swap-sample", t->swap,     "seed", t->seed,
+        "blocks",    "2",           "width",  "16",          "mlp-width", "16",   "heldout-count",
+        "530",       "train-count", "60",     "threads",     "1",         "lr",   "0.3"};
     sf_config_init(config);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i += 2)
         if (sf_config_set(config, settings[i], settings[i + 1]) != SF_OK) return false;
@@ -109,7 +111,8 @@ static void the_own_length_gives_the_stored_loss(void **state) {
         const curve c = curve_of(&run);
         const size_t length = (size_t)runs[r].config.length;
         const sf_epoch last = c.rows[c.count - 1], best = c.rows[run.best_epoch - 1];
-        const sf_length_result at_last = ask(&run, SF_AT_LAST, length, 530), at_best = ask(&run, SF_AT_BEST, length, 530);
+        const sf_length_result at_last = ask(&run, SF_AT_LAST, length, 530),
+                               at_best = ask(&run, SF_AT_BEST, length, 530);
         assert_true(at_last.loss == last.heldout_loss && at_last.accuracy == last.heldout_accuracy);
         assert_true(at_best.loss == best.heldout_loss && at_best.accuracy == best.heldout_accuracy);
         assert_true(ask(&run, SF_AT_INIT, length, 530).loss != last.heldout_loss);
@@ -304,6 +307,24 @@ static void a_swap_changes_one_training_sequence(void **state) {
         }
 }
 
+static void a_redraw_is_no_longer_than_it_may_be(void **state) {
+    (void)state;
+    const sf_task *task;
+    sf_dataset *data;
+    assert_int_equal(sf_task_find(&task, "listops"), SF_OK);
+    assert_int_equal(sf_dataset_sample(&data, task, SF_TRAINING, 1, 60, 30), SF_OK);
+    for (size_t i = 0; i < 60; i++) {
+        size_t count;
+        assert_int_equal(sf_dataset_redraw(&data, task, 1, 30, i, 27), SF_OK);
+        sf_dataset_tokens(data, i, &count);
+        assert_true(count <= 27);
+    }
+    const sf_dataset *before = data;
+    assert_int_equal(sf_dataset_redraw(&data, task, 1, 30, 0, 1), SF_BAD_INPUT);
+    assert_ptr_equal(data, before);
+    sf_dataset_destroy(data);
+}
+
 static void models_of_a_fleet_have_their_own_swaps(void **state) {
     (void)state;
     sf_fleet *fleet;
@@ -346,10 +367,15 @@ static void ids_without_a_swap_are_as_ever(void **state) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         for (int given = 0; given < 2; given++) {
             char id[SF_RUN_ID_SIZE], attention[SF_SPELLING_SIZE];
-            const char *const settings[] = {"attention",     known[i].attention, "length", known[i].length, "width",
-                                            known[i].width,  "mlp-width",        known[i].width, "blocks",
-                                            known[i].blocks, "train-count",      "60",     "heldout-count", "30",
-                                            "epochs",        "1",                "seed",   "5"};
+            const char *const settings[] = {"attention",     known[i].attention,
+                                            "length",        known[i].length,
+                                            "width",         known[i].width,
+                                            "mlp-width",     known[i].width,
+                                            "blocks",        known[i].blocks,
+                                            "train-count",   "60",
+                                            "heldout-count", "30",
+                                            "epochs",        "1",
+                                            "seed",          "5"};
             sf_config config;
             sf_config_init(&config);
             for (size_t s = 0; s < sizeof settings / sizeof *settings; s += 2)
@@ -408,7 +434,8 @@ static void distances_are_those_of_the_exported_weights(void **state) {
         const sf_run_distance_result want = by_files(pairs[p][0], pairs[p][1]);
         sf_run_distance_result got;
         assert_int_equal(sf_run_distance(&got, store, &a, &b), SF_OK);
-        assert_true(want.distance > 0 && close_to(got.distance, want.distance) && close_to(got.relative, want.relative));
+        assert_true(want.distance > 0 && close_to(got.distance, want.distance) &&
+                    close_to(got.relative, want.relative));
         assert_true(close_to(got.norm_a, want.norm_a) && close_to(got.norm_b, want.norm_b));
         const curve left = curve_of(&a), right = curve_of(&b);
         assert_int_equal(got.epoch, 2);
@@ -441,11 +468,16 @@ static void runs_that_do_not_fit_have_no_distance(void **state) {
 }
 
 int main(void) {
+    if (sf_cpu_check_isa(SF_F32) != SF_OK) {
+        printf("skipped: %s\n", sf_message());
+        return 77;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_own_length_gives_the_stored_loss),
         cmocka_unit_test(other_lengths_agree_with_the_reference),
         cmocka_unit_test(impossible_lengths_are_refused),
         cmocka_unit_test(a_swap_changes_one_training_sequence),
+        cmocka_unit_test(a_redraw_is_no_longer_than_it_may_be),
         cmocka_unit_test(models_of_a_fleet_have_their_own_swaps),
         cmocka_unit_test(impossible_swaps_are_refused),
         cmocka_unit_test(ids_without_a_swap_are_as_ever),

@@ -28,6 +28,8 @@ static const sf_setting table[] = {
      "labels in tsv: data; 0: largest label + 1"},
     {"pad", SF_CHOICE, SF_GROUP_DATA, AT(pad), "none", 0, 0, "none|mask", NULL,
      "mask: round the length up to a multiple of the mechanism's k with PAD tokens"},
+    {"swap-sample", SF_INTEGER, SF_GROUP_DATA, AT(swap_sample), "-1", -1, 9999999, NULL, "N",
+     "replace training sequence N (from 0) by another one and leave all else as it is; -1: none"},
 
     {"attention", SF_TEXT, SF_GROUP_MODEL, AT(attention), "full", 0, SF_TEXT_SIZE, NULL, "NAME",
      "mechanism: full, banded:5, block:5+global:1, topk:5, ... (semfocus list attention)"},
@@ -74,7 +76,8 @@ static const sf_setting table[] = {
     {"json", SF_FLAG, SF_GROUP_OUTPUT, AT(json), "no", 0, 0, NULL, NULL, "print JSON"},
     {"quiet", SF_FLAG, SF_GROUP_OUTPUT, AT(quiet), "no", 0, 0, NULL, NULL, "print results only"},
 
-    {"count", SF_INTEGER, SF_GROUP_FILE, AT(count), "5000", 1, 1e7, NULL, "N", "sequences to write"},
+    {"count", SF_INTEGER, SF_GROUP_FILE, AT(count), "5000", 1, 1e7, NULL, "N",
+     "sequences to sample (evaluate: as many as the run holds out unless given)"},
     {"out", SF_TEXT, SF_GROUP_OUT, AT(out), "", 0, SF_PATH_SIZE, NULL, "FILE",
      "file to write; if not given, report.html for a report and standard output for all else"},
     {"figures", SF_TEXT, SF_GROUP_REPORT, AT(figures), "", 0, SF_PATH_SIZE, NULL, "DIR",
@@ -105,6 +108,8 @@ static const sf_setting table[] = {
     {"split", SF_CHOICE, SF_GROUP_ANALYSIS, AT(split), "heldout", 0, 0, "train|heldout", NULL, "sequences to look at"},
     {"curves", SF_FLAG, SF_GROUP_ANALYSIS, AT(curves), "no", 0, 0, NULL, NULL,
      "what training with --measure-every recorded, as CSV or JSON"},
+    {"lengths", SF_TEXT, SF_GROUP_LENGTHS, AT(lengths), "", 0, sizeof((sf_config *)0)->lengths, NULL, "N[,...]",
+     "lengths of the sequences to evaluate on; if not given, the run's own"},
     {"grid", SF_INTEGER, SF_GROUP_SURFACE, AT(grid), "51", 1, 1001, NULL, "N",
      "points of a loss surface along each side; odd: the weights themselves are one of them"},
     {"samples", SF_INTEGER, SF_GROUP_SAMPLES, AT(samples), "0", 0, 1e7, NULL, "N",
@@ -206,6 +211,7 @@ static sf_status parse(sf_config *config, const sf_setting *setting, const char 
 bool sf_setting_changes_numbers(const sf_setting *setting, const sf_config *config) {
     if (setting->offset == AT(stop_at)) return false;
     if (setting->offset == AT(epochs)) return config->schedule == SF_COSINE; /* else more epochs go on with the run */
+    if (setting->offset == AT(swap_sample)) return config->swap_sample >= 0; /* else ids are as before it was there */
     if (setting->offset == AT(device) || setting->offset == AT(precision)) return true;
     return (setting->group & SF_RUN_GROUPS) != 0;
 }

@@ -128,7 +128,8 @@ void sf_analysis_head_norms(double *gamma, double *upsilon, const sf_analysis *a
 static bool same_but_for_the_mechanism(const sf_config *a, const sf_config *b) {
     const sf_setting *setting;
     for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
-        if (!sf_setting_changes_numbers(setting, a) || strcmp(setting->name, "attention") == 0) continue;
+        const bool counts = sf_setting_changes_numbers(setting, a) || sf_setting_changes_numbers(setting, b);
+        if (!counts || strcmp(setting->name, "attention") == 0) continue;
         char left[SF_TEXT_SIZE], right[SF_TEXT_SIZE];
         sf_config_text(left, a, setting);
         sf_config_text(right, b, setting);

@@ -96,10 +96,12 @@ static bool same_value(const sf_planned_run *a, const sf_planned_run *b, const s
            memcmp(left, right, value_size(setting, left)) == 0;
 }
 
-/* Groups of one task and label stand between `from` and `to`; true where they differ in the setting. */
+/* Groups of one task and label stand between `from` and `to`; true where they differ in the setting and it counts for
+ * one of them. */
 static bool varies(const identity *groups, size_t from, size_t to, const sf_setting *setting) {
     for (size_t g = from + 1; g < to; g++)
         if (groups[g].task == groups[from].task && strcmp(groups[g].label, groups[from].label) == 0 &&
+            (sets_apart(setting, &groups[from].run->config) || sets_apart(setting, &groups[g].run->config)) &&
             !same_value(groups[g].run, groups[from].run, setting))
             return true;
     return false;
@@ -112,7 +114,6 @@ static void name_groups(sf_study *study, const identity *groups, size_t from, si
     size_t varying_count = 0;
     for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
         const bool is_attention = strcmp(setting->name, "attention") == 0;
-        if (!sets_apart(setting, &groups[from].run->config)) continue;
         if ((is_attention && !labelled) || varies(groups, from, to, setting)) varying[varying_count++] = setting;
     }
     for (size_t g = from; g < to; g++) {

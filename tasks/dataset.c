@@ -146,6 +146,51 @@ failed:
     return status;
 }
 
+static bool same_tokens(const sf_dataset *a, size_t i, const sf_dataset *b, size_t j) {
+    size_t left_count, right_count;
+    const int32_t *left = sf_dataset_tokens(a, i, &left_count), *right = sf_dataset_tokens(b, j, &right_count);
+    return left_count == right_count && memcmp(left, right, left_count * sizeof *left) == 0;
+}
+
+enum { REDRAWS = 1000 }; /* what differs from a sequence at all is found long before */
+
+/* The redraw as the one row of `out`. Redraws have the steps 1, 2, ...; what sf_dataset_sample() draws has step 0. */
+static sf_status redraw(sf_dataset *out, const sf_dataset *data, const sf_task *task, uint32_t seed, size_t length,
+                        size_t i, size_t longest) {
+    sf_index index = {.seed = seed, .stream = sf_stream(SF_TRAINING_DATA, 0, 0), .sample = (uint32_t)i};
+    for (index.step = 1; index.step <= REDRAWS; index.step++) {
+        size_t count;
+        out->count = 0;
+        SF_TRY(add_sample(out, task, index, length));
+        sf_dataset_tokens(out, 0, &count);
+        if (count <= longest && !same_tokens(out, 0, data, i)) return SF_OK;
+    }
+    return sf_fail(SF_BAD_INPUT, "%s of length %zu has no other sequence to swap for sequence %zu; choose a longer one",
+                   task->info.name, length, i);
+}
+
+static sf_status copy_with(sf_dataset *out, const sf_dataset *data, const sf_dataset *replacement, size_t at) {
+    for (size_t i = 0; i < data->count; i++) SF_TRY(i == at ? copy_row(out, replacement, 0) : copy_row(out, data, i));
+    return SF_OK;
+}
+
+sf_status sf_dataset_redraw(sf_dataset **data, const sf_task *task, uint32_t seed, size_t length, size_t i,
+                            size_t longest) {
+    sf_dataset *fresh = NULL, *swapped = NULL;
+    sf_status status = sf_dataset_create(&fresh, 1, length);
+    if (status == SF_OK) status = redraw(fresh, *data, task, seed, length, i, longest);
+    if (status == SF_OK) status = sf_dataset_create(&swapped, (*data)->count, (*data)->offsets[(*data)->count]);
+    if (status == SF_OK) status = copy_with(swapped, *data, fresh, i);
+    sf_dataset_destroy(fresh);
+    if (status != SF_OK) {
+        sf_dataset_destroy(swapped);
+        return status;
+    }
+    sf_dataset_destroy(*data);
+    *data = swapped;
+    return SF_OK;
+}
+
 size_t sf_dataset_count(const sf_dataset *data) {
     return data->count;
 }

@@ -20,4 +20,9 @@ sf_status sf_dataset_create(sf_dataset **out, size_t row_room, size_t token_room
 sf_status sf_dataset_open_row(int32_t **tokens /* [room] */, sf_dataset *data, size_t room);
 void sf_dataset_close_row(sf_dataset *data, size_t count, int32_t label);
 
+/* Replaces sequence i of a sampled training set, and nothing else: by the first of its redraws, at addresses of their
+ * own in the stream of the data, that is another sequence of at most `longest` tokens. */
+sf_status sf_dataset_redraw(sf_dataset **data, const sf_task *task, uint32_t seed, size_t length, size_t i,
+                            size_t longest);
+
 #endif

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "tasks/dataset.h"
 
 #define TSV_PREFIX "tsv:"
 static const double held_out_share = 0.2; /* of a user's file that comes without a held-out partner */
@@ -32,9 +33,22 @@ static sf_status refuse_given(const sf_config *config, const char *const *names,
     return SF_OK;
 }
 
+static sf_status check_swap(const char *task, const sf_config *config) {
+    if (config->swap_sample < 0) return SF_OK;
+    if (sf_run_data_is_tsv(task))
+        return sf_fail(SF_BAD_INPUT,
+                       "swap-sample needs a built-in task, which can draw another sequence; for tsv: data leave it out "
+                       "and train on a second file with another row in its place");
+    if (config->swap_sample >= config->train_count)
+        return sf_fail(SF_BAD_INPUT, "swap-sample is %lld but the training sequences are 0..%lld; choose one of them",
+                       (long long)config->swap_sample, (long long)config->train_count - 1);
+    return SF_OK;
+}
+
 sf_status sf_run_data_check(const char *task, const sf_config *config) {
     static const char *const only_tsv[] = {"vocab", "classes", NULL};
     static const char *const only_sampled[] = {"length", "train-count", "heldout-count", NULL};
+    SF_TRY(check_swap(task, config));
     if (sf_run_data_is_tsv(task))
         return refuse_given(config, only_sampled, "belongs to built-in tasks; tsv: data has what its files hold");
     const sf_task *found;
@@ -54,6 +68,14 @@ static sf_status sample_both(sf_run_data *data, const char *task, const sf_confi
                              (size_t)config->length));
     return sf_dataset_sample(&data->heldout, found, SF_HELDOUT, seed, (size_t)config->heldout_count,
                              (size_t)config->length);
+}
+
+/* No longer than what the data holds anyway, so that all other sequences keep their padding. */
+static sf_status swap_one(sf_run_data *data, const char *task, const sf_config *config) {
+    const sf_task *found;
+    SF_TRY(sf_task_find(&found, task));
+    return sf_dataset_redraw(&data->training, found, sf_run_data_seed(config), (size_t)config->length,
+                             (size_t)config->swap_sample, data->longest);
 }
 
 static int32_t greater(int32_t a, int32_t b) {
@@ -110,15 +132,15 @@ static sf_status read_both(sf_run_data *data, const char *names, const sf_config
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config) {
     *out = (sf_run_data){0};
     SF_TRY(sf_run_data_check(task, config));
-    const sf_status status =
+    sf_status status =
         sf_run_data_is_tsv(task) ? read_both(out, task + strlen(TSV_PREFIX), config) : sample_both(out, task, config);
-    if (status != SF_OK) {
-        sf_run_data_close(out);
-        return status;
+    if (status == SF_OK) {
+        const size_t training = sf_dataset_longest(out->training), heldout = sf_dataset_longest(out->heldout);
+        out->longest = training > heldout ? training : heldout;
+        if (config->swap_sample >= 0) status = swap_one(out, task, config);
     }
-    const size_t training = sf_dataset_longest(out->training), heldout = sf_dataset_longest(out->heldout);
-    out->longest = training > heldout ? training : heldout;
-    return SF_OK;
+    if (status != SF_OK) sf_run_data_close(out);
+    return status;
 }
 
 void sf_run_data_close(sf_run_data *data) {

@@ -34,7 +34,8 @@ static sf_status check_same_shape(const sf_config *a, const sf_config *b) {
 
 static bool same_data(const sf_config *a, const sf_config *b) {
     return sf_run_data_seed(a) == sf_run_data_seed(b) && a->length == b->length && a->train_count == b->train_count &&
-           a->heldout_count == b->heldout_count && a->vocab == b->vocab && a->classes == b->classes;
+           a->heldout_count == b->heldout_count && a->vocab == b->vocab && a->classes == b->classes &&
+           a->swap_sample == b->swap_sample;
 }
 
 static sf_status open_data(const sf_run_data **out, sf_fleet *fleet, const char *task, size_t s) {

@@ -5,6 +5,7 @@
 #include "semfocus/attention.h"
 #include "semfocus/benchmark.h"
 #include "semfocus/fleet.h"
+#include "semfocus/followup.h"
 #include "semfocus/landscape.h"
 #include "semfocus/measure.h"
 #include "semfocus/parity.h"

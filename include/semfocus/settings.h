@@ -27,7 +27,7 @@ typedef enum sf_weights_at { SF_AT_LAST, SF_AT_BEST, SF_AT_INIT } sf_weights_at;
 
 typedef struct sf_config {
     /* data */
-    int64_t seed, data_seed, length, train_count, heldout_count, vocab, classes;
+    int64_t seed, data_seed, length, train_count, heldout_count, vocab, classes, swap_sample;
     int64_t pad; /* sf_pad */
     /* model */
     char attention[SF_TEXT_SIZE];
@@ -47,6 +47,7 @@ typedef struct sf_config {
     int64_t at;    /* sf_weights_at */
     int64_t split; /* sf_split */
     int64_t samples, curves, measure_every;
+    char lengths[1024];
     int64_t grid, direction_seed;
     double extent;
     uint64_t given; /* bit i: setting i of the table was set by the user */
@@ -61,7 +62,7 @@ typedef enum sf_setting_group {
     SF_GROUP_TRAINING = 8,     /* optimizer, schedule, stopping */
     SF_GROUP_MACHINE = 16,     /* where and how it is computed */
     SF_GROUP_OUTPUT = 32,      /* what is printed */
-    SF_GROUP_FILE = 64,        /* what is sampled into a file */
+    SF_GROUP_FILE = 64,        /* how much is sampled */
     SF_GROUP_OUT = 128,        /* where it is written */
     SF_GROUP_STORE = 256,      /* the run store */
     SF_GROUP_QUERY = 512,      /* which runs */
@@ -72,7 +73,8 @@ typedef enum sf_setting_group {
     SF_GROUP_WEIGHTS = 16384,  /* which weights of a run are looked at */
     SF_GROUP_ANALYSIS = 32768, /* on which data, and what is told */
     SF_GROUP_SURFACE = 65536,  /* of which plane around them */
-    SF_GROUP_SAMPLES = 131072  /* on how many sequences */
+    SF_GROUP_SAMPLES = 131072, /* on how many sequences */
+    SF_GROUP_LENGTHS = 262144  /* on how long ones */
 } sf_setting_group;
 
 /* What a run depends on, and what a study takes: on the command line and in a file. */

@@ -1,0 +1,98 @@
+/* A stored model on sequences of another length than it was trained on. */
+#include <assert.h>
+
+#include "base/threads.h"
+#include "kernels/cpu/cpu.h"
+#include "lab/stored_model.h"
+#include "semfocus/followup.h"
+#include "train/backend.h"
+
+enum { EVALUATION_BATCH = 512 }; /* as in training, so that the run's own length gives its own loss bit by bit */
+
+typedef struct examination { /* a model at another length, and what evaluates it */
+    sf_model model;
+    sf_run_data data;
+    sf_cpu_plan *plan;
+    sf_cpu_crew *crew;
+    int32_t *tokens; /* [EVALUATION_BATCH,T] */
+    int32_t *labels; /* [EVALUATION_BATCH] */
+} examination;
+
+static void close_examination(examination *it) {
+    sf_cpu_crew_destroy(it->crew);
+    sf_cpu_plan_destroy(it->plan);
+    sf_release(it->tokens);
+    sf_release(it->labels);
+    sf_model_destroy(&it->model);
+    sf_run_data_close(&it->data);
+}
+
+/* The data of a run that differs in length alone: the padding follows from all of its sequences. */
+static sf_status open_data(examination *it, const sf_stored_model *stored, size_t length, size_t count) {
+    sf_config config = *stored->config;
+    config.length = (int64_t)length;
+    config.heldout_count = (int64_t)count;
+    config.swap_sample = -1; /* concerns training, and changes no padding */
+    return sf_run_data_open(&it->data, stored->run.task, &config);
+}
+
+static sf_status open_model(examination *it, const sf_stored_model *stored) {
+    sf_shape shape = stored->model->shape;
+    shape.attention = sf_attention_resolve(shape.attention, it->data.longest);
+    shape.T = sf_attention_positions(&shape.attention, it->data.longest, stored->config->pad == SF_PAD_MASK);
+    SF_TRY(sf_model_create(&it->model, &shape));
+    assert(it->model.size == stored->model->size); /* no weight belongs to a position */
+    const sf_precision precision = (sf_precision)stored->config->precision;
+    SF_TRY(sf_cpu_check_isa(precision));
+    SF_TRY(sf_cpu_plan_create(&it->plan, &it->model, precision));
+    SF_TRY(sf_cpu_crew_create(&it->crew, &it->plan, 1, (size_t)sf_threads_for(0), EVALUATION_BATCH));
+    SF_TRY(SF_NEW(&it->tokens, EVALUATION_BATCH * shape.T));
+    return SF_NEW(&it->labels, EVALUATION_BATCH);
+}
+
+static sf_batch load(const examination *it, size_t first) {
+    const sf_shape *shape = &it->model.shape;
+    const size_t left = sf_dataset_count(it->data.heldout) - first;
+    const size_t B = left < EVALUATION_BATCH ? left : EVALUATION_BATCH;
+    for (size_t n = 0; n < B; n++) {
+        sf_run_data_lay_out(it->tokens + n * shape->T, &it->data, it->data.heldout, first + n, shape->T,
+                            shape->attention.globals);
+        it->labels[n] = sf_dataset_label(it->data.heldout, first + n);
+    }
+    return (sf_batch){.tokens = it->tokens, .labels = it->labels, .B = B};
+}
+
+static void examine(sf_length_result *out, const examination *it, const sf_stored_model *stored) {
+    double total = 0;
+    size_t correct = 0;
+    for (size_t first = 0; first < out->count; first += EVALUATION_BATCH) {
+        const sf_batch batch = load(it, first);
+        const sf_moment moment = sf_evaluation_moment((uint32_t)stored->config->seed, SF_HELDOUT, first);
+        sf_evaluation part;
+        sf_cpu_evaluate(it->crew, &part, NULL, it->plan, stored->params, &batch, &moment);
+        total += part.loss;
+        correct += part.correct;
+    }
+    out->loss = total / (double)out->count;
+    out->accuracy = 100.0 * (double)correct / (double)out->count;
+}
+
+sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const sf_stored_run *run, sf_weights_at at,
+                                   size_t length, size_t count) {
+    *out = (sf_length_result){.length = length, .count = count};
+    if (sf_run_data_is_tsv(run->task))
+        return sf_fail(
+            SF_BAD_INPUT,
+            "run %s was trained on tsv: data, which has no sequences of other lengths; only runs of built-in "
+            "tasks can be evaluated at them",
+            run->id);
+    sf_stored_model stored;
+    SF_TRY(sf_stored_model_open(&stored, store, run, at));
+    examination it = {0};
+    sf_status status = open_data(&it, &stored, length, count);
+    if (status == SF_OK) status = open_model(&it, &stored);
+    if (status == SF_OK) examine(out, &it, &stored);
+    close_examination(&it);
+    sf_stored_model_close(&stored);
+    return status;
+}

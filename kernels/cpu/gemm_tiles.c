@@ -13,9 +13,13 @@ enum {
     SIDE = 16,           /* rows and columns of a tile of results */
     DEPTH = 32,          /* of a tile of factors: SIDE pairs; pair j holds depths j and j + 16 */
     WORDS = SIDE * SIDE, /* pairs in a tile */
-    STEPS = 4,           /* depths of DEPTH that are packed at once */
-    ROWS_AT_ONCE = 4,    /* tiles of A that are packed at once, one below the other */
-    COLUMNS_AT_ONCE = 4  /* the same of a B that is not prepared, side by side */
+    /* what is packed at once: */
+    STEPS = 4,
+    DEPTH_AT_ONCE = STEPS * DEPTH,
+    ROW_TILES = 4, /* of A */
+    ROWS_AT_ONCE = ROW_TILES * SIDE,
+    COLUMN_TILES = 4, /* of a B that is not prepared */
+    COLUMNS_AT_ONCE = COLUMN_TILES * SIDE
 };
 
 typedef uint32_t pairs __attribute__((vector_size(4 * VL)));
@@ -212,44 +216,60 @@ static void multiply_edge(square s, size_t rows, bool two_rows, bool two_columns
     copy_rows(C, C_row, whole, WIDTH, rows, columns);
 }
 
-static void fill_with_bias(float *C, size_t C_row, const float *bias, size_t M, size_t N) {
-    for (size_t m = 0; m < M; m++) memcpy(C + m * C_row, bias, N * sizeof *C);
+typedef struct area { /* what the packed tiles give of C */
+    square first;     /* its upper left corner */
+    size_t rows, row_tiles, column_tiles;
+} area;
+
+static void multiply_area(const area *a, bool hardware) {
+    for (size_t j = 0; j < a->column_tiles; j += 2)
+        for (size_t i = 0; i < a->row_tiles; i += 2) {
+            square s = a->first;
+            s.C += i * SIDE * s.C_row + j * SIDE;
+            s.left += i;
+            s.right += j;
+            const size_t rows = a->rows - i * SIDE;
+            const bool two_rows = i + 1 < a->row_tiles, two_columns = j + 1 < a->column_tiles;
+            if (rows < (two_rows ? 2 * SIDE : SIDE))
+                multiply_edge(s, rows, two_rows, two_columns, hardware);
+            else
+                multiply(&s, two_rows, two_columns, hardware);
+        }
+}
+
+/* What C holds before products are added to it, where that is not left to the first of them. */
+static void begin_rows(float *C, size_t C_row, const float *bias, size_t M, size_t N) {
+    for (size_t m = 0; m < M; m++)
+        for (size_t n = 0; n < N; n += VL) store(C + m * C_row + n, bias != NULL ? load(bias + n) : splat(0.0F));
 }
 
 void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const float *bias /* [N] */, bool add, size_t M,
              size_t N, size_t K) {
-    _Alignas(64) tile_words left[STEPS * ROWS_AT_ONCE], right[STEPS * COLUMNS_AT_ONCE];
+    _Alignas(64) tile_words left[STEPS * ROW_TILES], right[STEPS * COLUMN_TILES];
     const bool hardware = sf_tiles_in_hardware();
     const unsigned control = _mm_getcsr();
     if (!hardware) _mm_setcsr(control | 0x8040); /* as tiles do: denormal numbers are 0 */
-    if (bias != NULL) fill_with_bias(C, C_row, bias, M, N);
-    for (size_t k = 0; k < K; k += STEPS * DEPTH)
-        for (size_t m = 0; m < M; m += ROWS_AT_ONCE * SIDE) {
-            const size_t steps = K - k < STEPS * DEPTH ? tiles_of(K - k, DEPTH) : STEPS;
-            const size_t row_tiles = M - m < ROWS_AT_ONCE * SIDE ? tiles_of(M - m, SIDE) : ROWS_AT_ONCE;
-            pack_left_block(left, A, M, K, m, k, row_tiles, steps);
-            for (size_t n = 0; n < N; n += COLUMNS_AT_ONCE * SIDE) {
-                const size_t column_tiles = N - n < COLUMNS_AT_ONCE * SIDE ? (N - n) / SIDE : COLUMNS_AT_ONCE;
-                if (!B.prepared) pack_right_block(right, B, K, k, n, column_tiles, steps);
-                const tile_words *tiles =
-                    B.prepared ? (const tile_words *)(const void *)sf_right_from(B, k, n).at : right;
-                for (size_t j = 0; j < column_tiles; j += 2)
-                    for (size_t i = 0; i < row_tiles; i += 2) {
-                        const square s = {.C = C + (m + i * SIDE) * C_row + n + j * SIDE,
-                                          .C_row = C_row,
-                                          .left = left + i,
-                                          .right = tiles + j,
-                                          .left_step = row_tiles,
-                                          .right_step = B.prepared ? B.row : column_tiles,
-                                          .steps = steps,
-                                          .add = add || bias != NULL || k > 0};
-                        const size_t rows = M - m - i * SIDE;
-                        const bool two_rows = i + 1 < row_tiles, two_columns = j + 1 < column_tiles;
-                        if (rows < SIDE * (1 + (size_t)two_rows))
-                            multiply_edge(s, rows, two_rows, two_columns, hardware);
-                        else
-                            multiply(&s, two_rows, two_columns, hardware);
-                    }
+    if (!add && (bias != NULL || K == 0)) begin_rows(C, C_row, bias, M, N);
+    for (size_t k = 0; k < K; k += DEPTH_AT_ONCE)
+        for (size_t m = 0; m < M; m += ROWS_AT_ONCE) {
+            const size_t steps = K - k < DEPTH_AT_ONCE ? tiles_of(K - k, DEPTH) : STEPS;
+            area part = {.rows = M - m, .row_tiles = M - m < ROWS_AT_ONCE ? tiles_of(M - m, SIDE) : ROW_TILES};
+            pack_left_block(left, A, M, K, m, k, part.row_tiles, steps);
+            for (size_t n = 0; n < N; n += COLUMNS_AT_ONCE) {
+                part.column_tiles = N - n < COLUMNS_AT_ONCE ? (N - n) / SIDE : COLUMN_TILES;
+                part.first = (square){.C = C + m * C_row + n,
+                                      .C_row = C_row,
+                                      .left = left,
+                                      .right = right,
+                                      .left_step = part.row_tiles,
+                                      .right_step = B.prepared ? B.row : part.column_tiles,
+                                      .steps = steps,
+                                      .add = add || bias != NULL || k > 0};
+                if (B.prepared)
+                    part.first.right = (const tile_words *)(const void *)sf_right_from(B, k, n).at;
+                else
+                    pack_right_block(right, B, K, k, n, part.column_tiles, steps);
+                multiply_area(&part, hardware);
             }
         }
     if (!hardware) _mm_setcsr(control);

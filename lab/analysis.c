@@ -95,7 +95,8 @@ sf_status sf_analyze(sf_analysis **out, sf_store *store, const sf_stored_run *ru
     sf_analysis *analysis;
     sf_stored_model stored;
     SF_TRY(sf_stored_model_open(&stored, store, run, request->at));
-    sf_status status = SF_NEW(&analysis, 1);
+    sf_status status = sf_stored_model_perturb(&stored, request->perturbed, request->direction_seed);
+    if (status == SF_OK) status = SF_NEW(&analysis, 1);
     if (status == SF_OK) {
         status = fill(analysis, &stored, request);
         if (status == SF_OK)

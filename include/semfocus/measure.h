@@ -44,8 +44,10 @@ typedef struct sf_block_measures { /* of one block, or of all */
 typedef struct sf_analysis_request {
     sf_weights_at at;
     sf_split split;
-    size_t samples; /* the first of the split; 0: all */
-    size_t threads; /* 0: one per core */
+    size_t samples;   /* the first of the split; 0: all */
+    size_t threads;   /* 0: one per core */
+    double perturbed; /* how far the weights are moved along the first direction of the loss surface */
+    uint32_t direction_seed;
 } sf_analysis_request;
 
 typedef struct sf_analysis sf_analysis;

@@ -49,6 +49,8 @@ typedef struct sf_config {
     int64_t samples, curves, measure_every;
     int64_t grid, direction_seed;
     double extent;
+    int64_t bounds, lipschitz, mask_stability;
+    double perturbed;
     uint64_t given; /* bit i: setting i of the table was set by the user */
 } sf_config;
 

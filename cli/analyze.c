@@ -268,6 +268,65 @@ static int tell_comparisons(const analyses *a) {
     return finish_output();
 }
 
+static size_t name_point(sf_region_point *point, const sf_region_point *before, size_t count, const sf_stored_run *run,
+                         bool several_tasks) {
+    snprintf(point->name, sizeof point->name, "%.*s%s%s", several_tasks ? 96 : 0, run->task, several_tasks ? " " : "",
+             run->attention);
+    size_t names = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(before[i].name, point->name) == 0) return before[i].series;
+        if (before[i].series >= names) names = before[i].series + 1;
+    }
+    return names;
+}
+
+static bool has_several_tasks(const analyses *a) {
+    const char *first = sf_analysis_describe(a->all[0]).run->task;
+    for (size_t i = 1; i < a->count; i++)
+        if (strcmp(sf_analysis_describe(a->all[i]).run->task, first) != 0) return true;
+    return false;
+}
+
+static size_t collect_points(sf_region_point *points, const analyses *a) {
+    const bool several_tasks = has_several_tasks(a);
+    size_t count = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        const sf_analysis *full = partner_of(a, a->all[i]);
+        const sf_stored_run *run = sf_analysis_describe(a->all[i]).run;
+        sf_comparison rows[SF_QUANTILES];
+        if (full == NULL) continue;
+        sf_analysis_compare(rows, full, a->all[i]);
+        sf_region_point point = {.seed = run->seed};
+        point.series = name_point(&point, points, count, run, several_tasks);
+        point.style = point.series + 1; /* 0 is that of full attention */
+        for (size_t q = 0; q < SF_QUANTILES; q++) {
+            point.at = rows[q];
+            points[count++] = point;
+        }
+    }
+    return count;
+}
+
+static int draw_regions(const analyses *a, const char *folder) {
+    sf_region_point *points = calloc(a->count * SF_QUANTILES, sizeof *points);
+    int code = EXIT_FAILED;
+    if (points == NULL) {
+        fail_usage("no memory left for the figures of %zu runs", a->count);
+        return code;
+    }
+    const size_t count = collect_points(points, a);
+    if (count == 0) {
+        code =
+            fail_usage("--figures draws runs with full attention beside such of the same settings and seed that choose "
+                       "keys by score; name both");
+    } else {
+        const sf_status status = sf_regions_write_figures(points, count, folder);
+        code = status == SF_OK ? EXIT_DONE : fail(status);
+    }
+    free(points);
+    return code;
+}
+
 static sf_status analyze_one(analyses *a, sf_store *store, const sf_stored_run *run, const sf_config *config) {
     const sf_analysis_request how = {.at = (sf_weights_at)config->at,
                                      .split = (sf_split)config->split,
@@ -275,28 +334,44 @@ static sf_status analyze_one(analyses *a, sf_store *store, const sf_stored_run *
                                      .threads = (size_t)config->threads,
                                      .perturbed = config->perturbed,
                                      .direction_seed = (uint32_t)config->direction_seed};
-    sf_analysis *analysis;
-    sf_status status = sf_analyze(&analysis, store, run, &how);
-    if (status != SF_OK) return status;
-    a->all[a->count++] = analysis;
-    json_t *row = a->rows != NULL ? json_analysis(analysis) : NULL;
-    if (row == NULL) print_analysis(analysis);
-    status = tell_theory(row, store, run, config);
-    if (row != NULL) json_array_append_new(a->rows, row);
-    if (row == NULL) putchar('\n');
+    const sf_status status = sf_analyze(&a->all[a->count], store, run, &how);
+    if (status == SF_OK) a->count++;
     return status;
 }
 
-static int analyze_all(sf_store *store, const sf_stored_run *runs, const cli_request *request) {
+static sf_status tell_one(const analyses *a, size_t i, sf_store *store, const sf_stored_run *run,
+                          const sf_config *config) {
+    json_t *row = a->rows != NULL ? json_analysis(a->all[i]) : NULL;
+    if (row == NULL) print_analysis(a->all[i]);
+    const sf_status status = tell_theory(row, store, run, config);
+    if (row != NULL)
+        json_array_append_new(a->rows, row);
+    else
+        putchar('\n');
+    return status;
+}
+
+static int analyze_and_tell(analyses *a, sf_store *store, const sf_stored_run *runs, const cli_request *request) {
     const sf_config *config = &request->config;
-    analyses a = {.all = calloc(request->word_count, sizeof *a.all), .rows = config->json ? json_array() : NULL};
-    int code = a.all != NULL ? EXIT_DONE : EXIT_FAILED;
-    if (a.all == NULL) fail_usage("no memory left for %zu runs", request->word_count);
-    for (size_t i = 0; i < request->word_count && code == EXIT_DONE; i++) {
-        const sf_status status = analyze_one(&a, store, &runs[i], config);
-        code = status == SF_OK ? EXIT_DONE : fail(status);
+    sf_status status = SF_OK;
+    for (size_t i = 0; i < request->word_count && status == SF_OK; i++)
+        status = analyze_one(a, store, &runs[i], config);
+    if (status == SF_OK && *config->figures != '\0') {
+        const int code = draw_regions(a, config->figures);
+        if (code != EXIT_DONE) return code;
     }
-    if (code == EXIT_DONE) code = tell_comparisons(&a);
+    for (size_t i = 0; i < a->count && status == SF_OK; i++) status = tell_one(a, i, store, &runs[i], config);
+    return status == SF_OK ? tell_comparisons(a) : fail(status);
+}
+
+static int analyze_all(sf_store *store, const sf_stored_run *runs, const cli_request *request) {
+    analyses a = {.all = calloc(request->word_count, sizeof *a.all)};
+    if (a.all == NULL) {
+        fail_usage("no memory left for %zu runs", request->word_count);
+        return EXIT_FAILED;
+    }
+    if (request->config.json) a.rows = json_array();
+    const int code = analyze_and_tell(&a, store, runs, request);
     json_decref(a.rows);
     for (size_t i = 0; i < a.count; i++) sf_analysis_destroy(a.all[i]);
     free(a.all);

@@ -62,8 +62,8 @@ static json_t *json_block_bounds(const sf_block_bounds *block) {
 }
 
 static json_t *json_bounds(const sf_bounds *bounds) {
-    json_t *row = json_pack("{s:I, s:I}", "samples", (json_int_t)bounds->samples, "positions",
-                            (json_int_t)bounds->positions);
+    json_t *row =
+        json_pack("{s:I, s:I}", "samples", (json_int_t)bounds->samples, "positions", (json_int_t)bounds->positions);
     json_t *blocks = json_array();
     for (size_t l = 0; l < bounds->count; l++) json_array_append_new(blocks, json_block_bounds(&bounds->blocks[l]));
     json_object_set_new(row, "blocks", blocks);
@@ -183,8 +183,8 @@ static json_t *json_scale(const sf_block_stability *at) {
 }
 
 static json_t *json_stability(const sf_mask_stability *found) {
-    json_t *row = json_pack("{s:I, s:I, s:b}", "samples", (json_int_t)found->samples, "k", (json_int_t)found->k, "fixed",
-                            (int)found->fixed);
+    json_t *row = json_pack("{s:I, s:I, s:b}", "samples", (json_int_t)found->samples, "k", (json_int_t)found->k,
+                            "fixed", (int)found->fixed);
     json_t *blocks = json_array();
     for (size_t l = 0; l < found->count; l++) {
         json_t *scales = json_array();

@@ -42,6 +42,7 @@ void sf_compare_quantiles(sf_comparison out[SF_QUANTILES], const sf_compared *qu
 }
 
 double sf_condition_limit(sf_measure condition, double dispersion, double sink_ratio, double c2) {
-    const sf_condition_input at_zero = {.dispersion = dispersion, .separation = c2 * dispersion, .sink_ratio = sink_ratio};
+    const sf_condition_input at_zero = {
+        .dispersion = dispersion, .separation = c2 * dispersion, .sink_ratio = sink_ratio};
     return 1 - (condition == SF_CONDITION_W ? sf_condition_w : sf_condition_x)(&at_zero);
 }

@@ -8,7 +8,7 @@
 enum { SF_RECORDED_MEASURES = SF_IN_DEGREE + 1 }; /* the first of sf_measure */
 
 typedef struct sf_recorded_row {
-    size_t epoch;                                   /* 0: at initialization */
+    size_t epoch;                                  /* 0: at initialization */
     double at[SF_RECORDED_MEASURES][SF_QUANTILES]; /* NaN: not defined */
 } sf_recorded_row;
 
@@ -17,7 +17,7 @@ typedef struct sf_recorded { /* of the groups from..to-1 of a study */
     size_t from, to;
     struct {
         size_t first, count;
-    } *runs; /* [run_count]: places of their rows, by epoch; only of runs that count as finished */
+    } * runs; /* [run_count]: places of their rows, by epoch; only of runs that count as finished */
     sf_recorded_row *rows;
     size_t row_count, row_room;
 } sf_recorded;

@@ -54,8 +54,7 @@ static sf_status find_candidates(candidates *c, sf_store *store, const sf_study 
             sf_stored_run run;
             bool found;
             SF_TRY(sf_store_look_up(&run, &found, store, runs[sf_study_member(study, c->group, m)].id));
-            if (found && run.checkpoint_epoch > 0)
-                SF_TRY(sf_surface_each_complete(store, &run, take_candidate, c));
+            if (found && run.checkpoint_epoch > 0) SF_TRY(sf_surface_each_complete(store, &run, take_candidate, c));
         }
     return SF_OK;
 }

@@ -23,16 +23,20 @@ typedef struct entry {
 static const entry entries[] = {
     {"dispersion", "Dispersion of all scores, δs", "Dispersion of all scores over training (--measure-every)",
      "Quantiles over queries of the largest minus the smallest score; medians over seeds.", SF_DISPERSION},
-    {"kept-dispersion", "Dispersion of the kept scores, δh", "Dispersion of the kept scores over training (--measure-every)",
-     "The same over the keys that a query keeps.", SF_KEPT_DISPERSION},
+    {"kept-dispersion", "Dispersion of the kept scores, δh",
+     "Dispersion of the kept scores over training (--measure-every)", "The same over the keys that a query keeps.",
+     SF_KEPT_DISPERSION},
     {"separation", "Separation, Δh", "Separation of kept from other scores over training (--measure-every)",
      "From the kept scores to the others, where keys are chosen by score: the smaller, the sooner they change.",
      SF_SEPARATION},
     {"in-degree", "In-degree of keys", "In-degree of keys over training (--measure-every)",
      "How many queries keep a key.", SF_IN_DEGREE},
     {"region-w", "Where condition W holds", "Region of condition W with the runs (--measure-every)",
-     "Left of the line for its δs the bound in the parameters is better than that of full attention. Filled: so it is at "
-     "the point’s own δs; area: at the median of the seeds; δs from full attention, the rest from the mechanism, at the "
+     "Left of the line for its δs the bound in the parameters is better than that of full attention. Filled: so it is "
+     "at "
+     "the point’s own δs; area: at the median of the seeds; dashed: the edge for other δs, as written; δs from full "
+     "attention, the rest from the mechanism, at "
+     "the "
      "last measured epoch.",
      SF_CONDITION_W},
     {"region-x", "Where condition X holds", "Region of condition X with the runs (--measure-every)",
@@ -141,11 +145,12 @@ static sf_status print_measures(FILE *out, const sf_evidence *evidence) {
 
 static sf_status print_surfaces(FILE *out, const sf_landscape *landscape, size_t from) {
     const sf_surface *first = sf_landscape_surface(landscape, 0);
-    fprintf(out,
-            "<h3>The loss around the weights</h3>\n<p class=\"note\">%zu × %zu points within ±%.6g along two random "
-            "directions of seed %lu, %zu training sequences; one run of each mechanism. The cross marks the weights; all "
-            "maps share one scale.</p>\n<div class=\"figures maps\">\n",
-            first->grid, first->grid, first->extent, (unsigned long)first->seed, first->samples);
+    fprintf(
+        out,
+        "<h3>The loss around the weights</h3>\n<p class=\"note\">%zu × %zu points within ±%.6g along two random "
+        "directions of seed %lu, %zu training sequences; one run of each mechanism. The cross marks the weights; all "
+        "maps share one scale.</p>\n<div class=\"figures maps\">\n",
+        first->grid, first->grid, first->extent, (unsigned long)first->seed, first->samples);
     for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
         const sf_surface *surface = sf_landscape_surface(landscape, i);
         char name[SF_SURFACE_NAME_SIZE], id[48], note[128];
@@ -178,8 +183,7 @@ static sf_status write_file(const sf_evidence *evidence, const char *folder, con
         return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", folder);
     sf_atomic_file file;
     SF_TRY(sf_atomic_open(&file, path));
-    const sf_status status =
-        is_csv ? write_csv(file.stream, evidence, e) : draw(file.stream, evidence, e, true);
+    const sf_status status = is_csv ? write_csv(file.stream, evidence, e) : draw(file.stream, evidence, e, true);
     if (status == SF_OK) return sf_atomic_commit(&file);
     sf_atomic_abandon(&file);
     return status;

@@ -80,7 +80,7 @@ static size_t shown_length(const char *name) {
     return characters < MOST_NAME ? characters : MOST_NAME;
 }
 
-static void print_name(FILE *out, const char *name) {
+void sf_figure_name(FILE *out, const char *name) {
     char cut[SF_VARIANT_SIZE];
     size_t used = 0, characters = 0;
     for (; name[used] != '\0'; used++) {
@@ -237,7 +237,7 @@ void sf_keys_draw(FILE *out, const sf_keys *keys, int top) {
         fprintf(out, "<path d=\"M%d %dh26\"", x, y);
         sf_style_paint(out, sf_figure_style(keys->study, keys->from, keys->from + i), false, true);
         fprintf(out, "/><text class=\"key\" x=\"%d\" y=\"%d\">", x + LEGEND_MARK, y + 4);
-        print_name(out, sf_study_group(keys->study, keys->from + i)->name);
+        sf_figure_name(out, sf_study_group(keys->study, keys->from + i)->name);
         fputs("</text>\n", out);
     }
 }
@@ -308,7 +308,7 @@ static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_
     const sf_planned_run *runs = sf_study_runs(study, &count);
     open_series(out, study, from, group, g->finished);
     fprintf(out, "><text class=\"key\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", row.name_x, row.name_y, row.anchor);
-    print_name(out, g->name);
+    sf_figure_name(out, g->name);
     fputs("</text>\n", out);
     if (g->finished > 0 && isfinite(g->quartiles[1])) {
         const double at = sf_scale_place(x, g->quartiles[1]);

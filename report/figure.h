@@ -25,6 +25,8 @@ enum { SF_FILE_STEM_SIZE = 128 }; /* of a task's files */
 sf_status sf_figures_folder(const char *folder);
 sf_status sf_figure_write_csv(FILE *out, const sf_figure *figure, const sf_study *study, size_t from, size_t to);
 
+/* A group's name, cut where it is too long for a figure. */
+void sf_figure_name(FILE *out, const char *name);
 /* A field of CSV in quotes. */
 void sf_csv_text(FILE *out, const char *text);
 

@@ -39,8 +39,7 @@ static int by_size(const void *a, const void *b) {
 static sf_status collect_epochs(curve *c, const sf_recorded *recorded) {
     const size_t members = sf_study_group(recorded->study, c->group)->runs;
     size_t total = 0;
-    for (size_t m = 0; m < members; m++)
-        total += recorded->runs[sf_study_member(recorded->study, c->group, m)].count;
+    for (size_t m = 0; m < members; m++) total += recorded->runs[sf_study_member(recorded->study, c->group, m)].count;
     SF_TRY(SF_NEW(&c->epochs, total));
     for (size_t m = 0; m < members; m++) {
         const size_t run = sf_study_member(recorded->study, c->group, m);
@@ -90,8 +89,8 @@ static sf_status open_curve(curve *c, const sf_recorded *recorded, size_t group,
     if (status == SF_OK) status = SF_NEW(&c->values, c->count);
     for (size_t e = 0; e < c->count && status == SF_OK; e++)
         for (size_t p = 0; p < SF_PANELS; p++)
-            c->values[e][p] = median_at(&c->runs[e], recorded, group, measure, quantile_of(measure, p), c->epochs[e],
-                                        values);
+            c->values[e][p] =
+                median_at(&c->runs[e], recorded, group, measure, quantile_of(measure, p), c->epochs[e], values);
     sf_release(values);
     return status;
 }
@@ -149,8 +148,8 @@ static void draw_curve(FILE *out, const drawing *d, const curve *c, const sf_rec
     sf_svg_path(out, &d->frame.x, &d->frame.y, xs, ys, count);
     fputc('"', out);
     sf_style_paint(out, style, false, standalone);
-    fprintf(out, "/><circle class=\"end\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"",
-            sf_scale_place(&d->frame.x, xs[count - 1]), sf_scale_place(&d->frame.y, ys[count - 1]));
+    fprintf(out, "/><circle class=\"end\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"", sf_scale_place(&d->frame.x, xs[count - 1]),
+            sf_scale_place(&d->frame.y, ys[count - 1]));
     if (standalone) fprintf(out, " fill=\"%s\"", sf_style_ink(style));
     fputs("/></g>\n", out);
 }

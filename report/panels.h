@@ -6,7 +6,7 @@
 
 enum {
     SF_PANELS = 4,
-    SF_PANEL_WIDTH = 300,
+    SF_PANEL_WIDTH = 265,
     SF_PANEL_HEIGHT = 200,
     SF_PANELS_LEFT = 64,
     SF_PANELS_TOP = 26,

@@ -13,7 +13,7 @@ static const double percents[SF_PANELS] = {75, 90, 95, 100}; /* the published on
 static const double dispersions[] = {2, 5, 10, 20, 50};      /* of the lines */
 enum { DISPERSIONS = sizeof dispersions / sizeof *dispersions, STEPS = 80, SHAPES = 4, KEY_ROW = 24 };
 
-typedef struct region { /* one panel's */
+typedef struct region {            /* one panel's */
     double dispersion, sink_ratio; /* medians over its points, those of the area; NaN without points */
     double c1[STEPS + 1], c2[STEPS + 1];
 } region;
@@ -93,46 +93,55 @@ static sf_status find_regions(drawing *d) {
     return SF_OK;
 }
 
+/* The last place where the edge is still at the left, so that nothing is drawn below it. */
+static size_t beginning_of(const double *c1) {
+    size_t first = 0;
+    while (first < STEPS && c1[first + 1] == 0) first++;
+    return first;
+}
+
 static void draw_area(FILE *out, const drawing *d, const region *r, bool standalone) {
+    const size_t first = beginning_of(r->c1);
     fprintf(out, "<path class=\"area\" data-dispersion=\"%.10g\" data-sink-ratio=\"%.10g\"", r->dispersion,
             r->sink_ratio);
-    if (standalone) fputs(" fill=\"#009e73\" fill-opacity=\"0.18\" stroke=\"#009e73\" stroke-width=\"1.5\"", out);
-    fprintf(out, " d=\"M%.2f %.2f", d->frame.x.from, d->frame.y.from);
-    for (size_t i = 0; i <= STEPS; i++)
+    if (standalone) fputs(" fill=\"#333\" fill-opacity=\"0.14\" stroke=\"#333\" stroke-width=\"1.5\"", out);
+    fprintf(out, " d=\"M%.2f %.2f", d->frame.x.from, sf_scale_place(&d->frame.y, r->c2[first]));
+    for (size_t i = first; i <= STEPS; i++)
         fprintf(out, "L%.2f %.2f", sf_scale_place(&d->frame.x, r->c1[i]), sf_scale_place(&d->frame.y, r->c2[i]));
     fprintf(out, "L%.2f %.2fZ\"/>\n", d->frame.x.from, d->frame.y.to);
 }
 
 /* At the left edge where the line begins there, at the bottom else. */
-static void label_line(FILE *out, const drawing *d, double dispersion, const double *c1, const double *c2) {
+static void label_line(FILE *out, const drawing *d, double dispersion, const double *c1, const double *c2,
+                       bool standalone) {
     const double aside = 0.02 * (d->frame.x.high - d->frame.x.low);
     size_t first = 0;
     while (first < STEPS && c1[first] < aside) first++;
-    if (first == STEPS) return;
     const double x = sf_scale_place(&d->frame.x, c1[first]), y = sf_scale_place(&d->frame.y, c2[first]);
-    fprintf(out, "<text class=\"tick small\" x=\"%.1f\" y=\"%.1f\">δs=%g</text>\n", x + 7, fmin(y, d->frame.y.from - 2) - 3,
-            dispersion);
+    if (first == STEPS || y < d->frame.y.to + 16) return; /* no room below the title */
+    fprintf(out, "<text class=\"tick small\" x=\"%.1f\" y=\"%.1f\"%s>%g</text>\n", x + 4,
+            fmin(y, d->frame.y.from - 2) - 3,
+            standalone ? " paint-order=\"stroke\" stroke=\"#fff\" stroke-width=\"3\"" : "", dispersion);
 }
 
 static void draw_lines(FILE *out, const drawing *d, const region *r, bool standalone) {
     double c1[STEPS + 1], c2[STEPS + 1];
     for (size_t i = 0; i < DISPERSIONS; i++) {
-        size_t first = 0;
         trace(c1, c2, d, dispersions[i], r->sink_ratio);
-        while (first < STEPS && c1[first + 1] == 0) first++;
+        const size_t first = beginning_of(c1);
         fputs("<path class=\"limit\"", out);
         if (standalone) fputs(" fill=\"none\" stroke=\"#777\" stroke-dasharray=\"3 3\"", out);
         fputs(" d=\"", out);
         sf_svg_path(out, &d->frame.x, &d->frame.y, c1 + first, c2 + first, STEPS + 1 - first);
         fputs("\"/>\n", out);
-        label_line(out, d, dispersions[i], c1, c2);
+        label_line(out, d, dispersions[i], c1, c2, standalone);
     }
 }
 
 /* Groups differ in shape as well as in colour. */
 static void print_shape(FILE *out, size_t style, double x, double y) {
-    static const char *const shapes[SHAPES] = {
-        "m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", "m-4 -4h8v8h-8z", "m0 -5l5 9h-10z", "m0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z"};
+    static const char *const shapes[SHAPES] = {"m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", "m-4 -4h8v8h-8z",
+                                               "m0 -5l5 9h-10z", "m0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z"};
     fprintf(out, " d=\"M%.1f %.1f%s\"", x, y, shapes[style % SHAPES]);
 }
 
@@ -151,9 +160,11 @@ static void draw_point(FILE *out, const drawing *d, const sf_region_point *p, bo
     paint_shape(out, p->style, holds, standalone);
     fputs("><title>", out);
     sf_markup_text(out, p->name);
-    fprintf(out, ", seed %lld, %g %%: c1 = %.3g, c2 = %.3g, delta_s = %.3g, beta = %.3g, left side %.3g</title></path></g>\n",
-            (long long)p->seed, p->at.percent, c1_of(p), c2_of(p), p->at.dispersion, p->at.sink_ratio,
-            left_side(d->condition, p));
+    fprintf(
+        out,
+        ", seed %lld, %g %%: c1 = %.3g, c2 = %.3g, delta_s = %.3g, beta = %.3g, left side %.3g</title></path></g>\n",
+        (long long)p->seed, p->at.percent, c1_of(p), c2_of(p), p->at.dispersion, p->at.sink_ratio,
+        left_side(d->condition, p));
 }
 
 static void draw_panel(FILE *out, drawing *d, size_t panel, bool standalone) {
@@ -175,6 +186,7 @@ static void draw_panel(FILE *out, drawing *d, size_t panel, bool standalone) {
 
 /* Whether a point before has the same name. */
 static bool is_named_before(const drawing *d, size_t i) {
+    if (i > 0 && d->points[i - 1].series == d->points[i].series) return true; /* they mostly come together */
     for (size_t j = 0; j < i; j++)
         if (d->points[j].series == d->points[i].series) return true;
     return false;
@@ -194,12 +206,13 @@ static void draw_keys(FILE *out, const drawing *d) {
         print_shape(out, d->points[i].style, SF_PANELS_LEFT + 8, y);
         paint_shape(out, d->points[i].style, true, true);
         fprintf(out, "/><text class=\"key\" x=\"%d\" y=\"%d\">", SF_PANELS_LEFT + 24, y + 4);
-        sf_markup_text(out, d->points[i].name);
+        sf_figure_name(out, d->points[i].name);
         fputs("</text>\n", out);
         y += KEY_ROW;
     }
-    fprintf(out, "<text class=\"tick\" x=\"%d\" y=\"%d\">filled: the condition holds at the point’s own δs%s; hollow: it "
-                 "does not</text>\n",
+    fprintf(out,
+            "<text class=\"tick\" x=\"%d\" y=\"%d\">filled: it holds at the point’s own δs%s; hollow: it does not; "
+            "dashed: its edge for δs as written</text>\n",
             SF_PANELS_LEFT, y + 4, d->condition == SF_CONDITION_X ? " and β" : "");
 }
 

@@ -144,32 +144,43 @@ class Measured(Case):
                 side = left_side(condition, **edge)
                 self.assertTrue(abs(side - 1) < 1e-7 if edge["c1"] > 0 else side >= 1 - 1e-7, (condition, edge, side))
 
+    def check_drawing(self, path, condition):
+        """How many of the random places are inside."""
+        draws, inside = random.Random(5), 0
+        svg = ET.parse(path).getroot()
+        areas = [area for area in svg.iter(f"{SVG}path") if area.get("class") == "area"]
+        self.assertEqual(len(areas), 4)
+        area, (x_of, y_of) = areas[2], third_panel(svg)
+        corners = polygon(area.get("d"))
+        delta_s, beta = float(area.get("data-dispersion")), float(area.get("data-sink-ratio"))
+        for _ in range(2000):
+            c1, c2 = draws.uniform(0.005, 1.2), 10 ** draws.uniform(-4, 0)
+            side = left_side(condition, delta_s, beta, c1, c2)
+            if abs(side - 1) > 0.03:  # the edge is drawn to a pixel
+                self.assertEqual(is_inside(corners, x_of(c1), y_of(c2)), side < 1, (condition, c1, c2, side))
+                inside += side < 1
+        rows = [row for row in read_csv(path.with_suffix(".csv")) if row["kind"] == "point"]
+        marks = [mark for mark in svg.iter(f"{SVG}path") if mark.get("class", "").startswith("mark")]
+        rows.sort(key=lambda row: float(row["percent"]))  # stable: within a panel in the order of the file
+        self.assertEqual([mark.get("class") == "mark holds" for mark in marks],
+                         [left_side(condition, *(float(row[name]) for name in ("delta_s", "beta", "c1", "c2"))) < 1
+                          for row in rows])
+        for mark, row in zip(marks, rows):
+            if row["percent"] == "95":
+                x, y = map(float, re.match(r"M(\S+) ([\d.]+)", mark.get("d")).groups())
+                self.assertAlmostEqual(x, x_of(float(row["c1"])), delta=0.2)
+                self.assertAlmostEqual(y, y_of(float(row["c2"])), delta=0.2)
+        return inside
+
     def test_inside_by_the_formula_is_inside_the_drawing(self):
-        draws = random.Random(5)
+        """As measured, and with a delta_s like that of trained models."""
+        self.copy_store()
+        self.sql("UPDATE measures SET q75 = 5, q90 = 9, q95 = 12, q100 = 25 WHERE measure = 'delta_s' AND block = -1")
+        self.good("report", "--store", self.folder / "runs", "--figures", self.folder / "figures")
         for condition in ("w", "x"):
-            path = self.study / "figures" / f"even-pairs-region-{condition}.svg"
-            svg = ET.parse(path).getroot()
-            areas = [area for area in svg.iter(f"{SVG}path") if area.get("class") == "area"]
-            self.assertEqual(len(areas), 4)
-            area, (x_of, y_of) = areas[2], third_panel(svg)
-            corners = polygon(area.get("d"))
-            delta_s, beta = float(area.get("data-dispersion")), float(area.get("data-sink-ratio"))
-            for _ in range(2000):
-                c1, c2 = draws.uniform(0.005, 1.2), 10 ** draws.uniform(-4, 0)
-                side = left_side(condition, delta_s, beta, c1, c2)
-                if abs(side - 1) > 0.03:  # the edge is drawn to a pixel
-                    self.assertEqual(is_inside(corners, x_of(c1), y_of(c2)), side < 1, (condition, c1, c2, side))
-            rows = [row for row in read_csv(path.with_suffix(".csv")) if row["kind"] == "point"]
-            marks = [mark for mark in svg.iter(f"{SVG}path") if mark.get("class", "").startswith("mark")]
-            rows.sort(key=lambda row: float(row["percent"]))  # stable: within a panel in the order of the file
-            self.assertEqual([mark.get("class") == "mark holds" for mark in marks],
-                             [left_side(condition, *(float(row[name]) for name in ("delta_s", "beta", "c1", "c2"))) < 1
-                              for row in rows])
-            for mark, row in zip(marks, rows):
-                if row["percent"] == "95":
-                    x, y = map(float, re.match(r"M(\S+) ([\d.]+)", mark.get("d")).groups())
-                    self.assertAlmostEqual(x, x_of(float(row["c1"])), delta=0.2)
-                    self.assertAlmostEqual(y, y_of(float(row["c2"])), delta=0.2)
+            name = f"even-pairs-region-{condition}.svg"
+            self.check_drawing(self.study / "figures" / name, condition)
+            self.assertGreater(self.check_drawing(self.folder / "figures" / name, condition), 500)
 
     def test_both_sides_of_an_edge_are_drawn(self):
         """A point that holds and one that does not: delta_s is set large in a copy of the store."""

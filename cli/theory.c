@@ -100,22 +100,23 @@ static void print_domains(const sf_bounds *bounds) {
     }
 }
 
+enum { PARTS = 5 };
+
+static const double *part_of(const sf_block_bounds *block, size_t part) {
+    const double *const values[PARTS] = {block->softmax, block->attention_input, block->attention_weights,
+                                         block->block_input, block->block_weights};
+    return values[part];
+}
+
 static void print_bounds(const sf_bounds *bounds) {
-    static const struct {
-        const char *name;
-        size_t offset;
-    } rows[] = {{"softmax", offsetof(sf_block_bounds, softmax)},
-                {"attention, input", offsetof(sf_block_bounds, attention_input)},
-                {"attention, weights", offsetof(sf_block_bounds, attention_weights)},
-                {"block, input", offsetof(sf_block_bounds, block_input)},
-                {"block, weights", offsetof(sf_block_bounds, block_weights)}};
+    static const char *const names[PARTS] = {"softmax", "attention, input", "attention, weights", "block, input",
+                                             "block, weights"};
     printf("  Lipschitz bounds from the weights, for all inputs in the domain that holds what %zu sequences showed\n",
            bounds->samples);
     print_domains(bounds);
     printf("  %-24s %4s %11s %11s %11s\n", "bound", "", "published", "proven", "local");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (size_t l = 0; l < bounds->count; l++)
-            print_kinds(rows[i].name, l, (const double *)((const char *)&bounds->blocks[l] + rows[i].offset));
+    for (size_t part = 0; part < PARTS; part++)
+        for (size_t l = 0; l < bounds->count; l++) print_kinds(names[part], l, part_of(&bounds->blocks[l], part));
     print_powers("loss, embedded tokens", bounds->log10_loss_embedding);
     print_powers("loss, all parameters", bounds->log10_loss_weights);
 }

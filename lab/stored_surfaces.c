@@ -89,7 +89,7 @@ static sf_status read_surface(sf_landscape *landscape, sf_store *store, const ca
 
 static sf_status read_surfaces(sf_landscape *landscape, sf_store *store, const candidates *c, size_t from) {
     const plane shared = choose_plane(c);
-    size_t series[SF_MOST_SURFACES];
+    size_t series[SF_MOST_SURFACES] = {0};
     for (size_t i = 0; i < c->count && landscape->count < SF_MOST_SURFACES; i++) {
         const plane own = plane_of(&c->each[i].surface);
         if (!same_plane(&own, &shared)) continue;

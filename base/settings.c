@@ -111,7 +111,7 @@ static const sf_setting table[] = {
      "also the local Lipschitz constant of every attention layer, by power iteration"},
     {"mask-stability", SF_FLAG, SF_GROUP_ANALYSIS, AT(mask_stability), "no", 0, 0, NULL, NULL,
      "also how many kept keys stay when noise is added to the embedded tokens"},
-    {"perturbed", SF_REAL, SF_GROUP_ANALYSIS, AT(perturbed), "0", -1e6, 1e6, NULL, "R",
+    {"perturbed", SF_REAL, SF_GROUP_ANALYSIS, AT(perturbed), "0", 0, 1e6, NULL, "R",
      "look at the weights moved by R along the first direction of the loss surface; 0: as they are"},
     {"grid", SF_INTEGER, SF_GROUP_SURFACE, AT(grid), "51", 1, 1001, NULL, "N",
      "points of a loss surface along each side; odd: the weights themselves are one of them"},

@@ -1,5 +1,5 @@
 /* What the attention of stored runs is like, in the quantities of the theory. */
-#include "cli/cli.h"
+#include "cli/theory.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -106,6 +106,10 @@ static json_t *json_analysis(const sf_analysis *analysis) {
         json_object_set_new(block, "heads", json_heads(analysis, l, info.heads));
         json_array_append_new(blocks, block);
     }
+    if (info.request.perturbed != 0) {
+        json_object_set_new(row, "perturbed", json_real(info.request.perturbed));
+        json_object_set_new(row, "direction_seed", json_integer((json_int_t)info.request.direction_seed));
+    }
     json_object_set_new(row, "overall", json_block(sf_analysis_overall(analysis), &info));
     json_object_set_new(row, "blocks", blocks);
     return row;
@@ -197,6 +201,9 @@ static void print_heading(const sf_analysis_info *info) {
         printf("initial weights");
     else
         printf("weights after epoch %zu%s", info->epoch, info->request.at == SF_AT_BEST ? " (the best)" : "");
+    if (info->request.perturbed != 0)
+        printf(" moved by %g along the first direction of seed %lu", info->request.perturbed,
+               (unsigned long)info->request.direction_seed);
     printf(", %zu %s sequences of %zu positions, %zu head%s\n", info->samples,
            info->request.split == SF_TRAINING ? "training" : "held-out", info->positions, info->heads,
            info->heads == 1 ? "" : "s");
@@ -210,7 +217,6 @@ static void print_analysis(const sf_analysis *analysis) {
     print_overall(analysis, &info);
     print_blocks(analysis, &info);
     print_norms(analysis, &info);
-    putchar('\n');
 }
 
 static void print_comparison(const sf_analysis *full, const sf_analysis *sparse) {
@@ -237,6 +243,7 @@ static void print_comparison(const sf_analysis *full, const sf_analysis *sparse)
 typedef struct analyses {
     sf_analysis **all; /* [count] */
     size_t count;
+    json_t *rows; /* one a run; NULL: tables */
 } analyses;
 
 /* The full run that a sparse one is compared with, or NULL. */
@@ -246,9 +253,9 @@ static const sf_analysis *partner_of(const analyses *a, const sf_analysis *spars
     return NULL;
 }
 
-static int tell(const analyses *a, bool json) {
-    json_t *runs = json ? json_array() : NULL, *comparisons = json ? json_array() : NULL;
-    for (size_t i = 0; i < a->count && json; i++) json_array_append_new(runs, json_analysis(a->all[i]));
+static int tell_comparisons(const analyses *a) {
+    const bool json = a->rows != NULL;
+    json_t *comparisons = json ? json_array() : NULL;
     for (size_t i = 0; i < a->count; i++) {
         const sf_analysis *full = partner_of(a, a->all[i]);
         if (full == NULL) continue;
@@ -257,27 +264,115 @@ static int tell(const analyses *a, bool json) {
         else
             print_comparison(full, a->all[i]);
     }
-    if (json) return print_json(json_pack("{s:o, s:o}", "runs", runs, "comparisons", comparisons));
+    if (json) return print_json(json_pack("{s:O, s:o}", "runs", a->rows, "comparisons", comparisons));
     return finish_output();
 }
 
-static int analyze_all(sf_store *store, const sf_stored_run *runs, const cli_request *request) {
-    const sf_config *config = &request->config;
+static size_t name_point(sf_region_point *point, const sf_region_point *before, size_t count, const sf_stored_run *run,
+                         bool several_tasks) {
+    snprintf(point->name, sizeof point->name, "%.*s%s%s", several_tasks ? 96 : 0, run->task, several_tasks ? " " : "",
+             run->attention);
+    size_t names = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(before[i].name, point->name) == 0) return before[i].series;
+        if (before[i].series >= names) names = before[i].series + 1;
+    }
+    return names;
+}
+
+static bool has_several_tasks(const analyses *a) {
+    const char *first = sf_analysis_describe(a->all[0]).run->task;
+    for (size_t i = 1; i < a->count; i++)
+        if (strcmp(sf_analysis_describe(a->all[i]).run->task, first) != 0) return true;
+    return false;
+}
+
+static size_t collect_points(sf_region_point *points, const analyses *a) {
+    const bool several_tasks = has_several_tasks(a);
+    size_t count = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        const sf_analysis *full = partner_of(a, a->all[i]);
+        const sf_stored_run *run = sf_analysis_describe(a->all[i]).run;
+        sf_comparison rows[SF_QUANTILES];
+        if (full == NULL) continue;
+        sf_analysis_compare(rows, full, a->all[i]);
+        sf_region_point point = {.seed = run->seed};
+        point.series = name_point(&point, points, count, run, several_tasks);
+        point.style = point.series + 1; /* 0 is that of full attention */
+        for (size_t q = 0; q < SF_QUANTILES; q++) {
+            point.at = rows[q];
+            points[count++] = point;
+        }
+    }
+    return count;
+}
+
+static int draw_regions(const analyses *a, const char *folder) {
+    sf_region_point *points = calloc(a->count * SF_QUANTILES, sizeof *points);
+    int code = EXIT_FAILED;
+    if (points == NULL) {
+        fail_usage("no memory left for the figures of %zu runs", a->count);
+        return code;
+    }
+    const size_t count = collect_points(points, a);
+    if (count == 0) {
+        code =
+            fail_usage("--figures draws runs with full attention beside such of the same settings and seed that choose "
+                       "keys by score; name both");
+    } else {
+        const sf_status status = sf_regions_write_figures(points, count, folder);
+        code = status == SF_OK ? EXIT_DONE : fail(status);
+    }
+    free(points);
+    return code;
+}
+
+static sf_status analyze_one(analyses *a, sf_store *store, const sf_stored_run *run, const sf_config *config) {
     const sf_analysis_request how = {.at = (sf_weights_at)config->at,
                                      .split = (sf_split)config->split,
                                      .samples = (size_t)config->samples,
-                                     .threads = (size_t)config->threads};
-    analyses a = {.all = calloc(request->word_count, sizeof *a.all)};
-    int code = a.all != NULL ? EXIT_DONE : EXIT_FAILED;
-    if (a.all == NULL) fail_usage("no memory left for %zu runs", request->word_count);
-    for (size_t i = 0; i < request->word_count && code == EXIT_DONE; i++) {
-        const sf_status status = sf_analyze(&a.all[i], store, &runs[i], &how);
-        code = status == SF_OK ? EXIT_DONE : fail(status);
-        if (code != EXIT_DONE) break;
-        a.count++;
-        if (!config->json) print_analysis(a.all[i]);
+                                     .threads = (size_t)config->threads,
+                                     .perturbed = config->perturbed,
+                                     .direction_seed = (uint32_t)config->direction_seed};
+    const sf_status status = sf_analyze(&a->all[a->count], store, run, &how);
+    if (status == SF_OK) a->count++;
+    return status;
+}
+
+static sf_status tell_one(const analyses *a, size_t i, sf_store *store, const sf_stored_run *run,
+                          const sf_config *config) {
+    json_t *row = a->rows != NULL ? json_analysis(a->all[i]) : NULL;
+    if (row == NULL) print_analysis(a->all[i]);
+    const sf_status status = tell_theory(row, store, run, config);
+    if (row != NULL)
+        json_array_append_new(a->rows, row);
+    else
+        putchar('\n');
+    return status;
+}
+
+static int analyze_and_tell(analyses *a, sf_store *store, const sf_stored_run *runs, const cli_request *request) {
+    const sf_config *config = &request->config;
+    sf_status status = SF_OK;
+    for (size_t i = 0; i < request->word_count && status == SF_OK; i++)
+        status = analyze_one(a, store, &runs[i], config);
+    if (status == SF_OK && *config->figures != '\0') {
+        const int code = draw_regions(a, config->figures);
+        if (code != EXIT_DONE) return code;
     }
-    if (code == EXIT_DONE) code = tell(&a, config->json != 0);
+    for (size_t i = 0; i < a->count && status == SF_OK; i++) status = tell_one(a, i, store, &runs[i], config);
+    return status == SF_OK ? tell_comparisons(a) : fail(status);
+}
+
+static int analyze_all(sf_store *store, const sf_stored_run *runs, const cli_request *request) {
+    analyses a = {.all = calloc(request->word_count, sizeof *a.all)};
+    if (a.all == NULL) {
+        fail_usage("no memory left for %zu runs", request->word_count);
+        return EXIT_FAILED;
+    }
+    if (request->config.json) a.rows = json_array();
+    const int code = analyze_and_tell(&a, store, runs, request);
+    json_decref(a.rows);
     for (size_t i = 0; i < a.count; i++) sf_analysis_destroy(a.all[i]);
     free(a.all);
     return code;
@@ -369,11 +464,14 @@ static int look_up_and_tell(sf_store *store, const cli_request *request) {
 }
 
 static int run(const cli_request *request) {
-    static const char *const without_curves[] = {"at", "split", "samples"};
-    for (size_t i = 0; i < 3 && request->config.curves; i++)
+    static const char *const without_curves[] = {"at",        "split",          "samples", "bounds",
+                                                 "lipschitz", "mask-stability", "figures", "perturbed"};
+    for (size_t i = 0; i < sizeof without_curves / sizeof *without_curves && request->config.curves; i++)
         if (sf_config_given(&request->config, without_curves[i]))
             return fail_usage("--%s has no effect with --curves, which tells what training recorded; leave it out",
                               without_curves[i]);
+    if (sf_config_given(&request->config, "direction-seed") && request->config.perturbed == 0)
+        return fail_usage("--direction-seed has no effect without --perturbed R; leave it out or say how far");
     sf_store *store;
     const sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
@@ -384,7 +482,8 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_analyze = {
     .name = "analyze",
-    .usage = "RUN... [--at last|best|init] [--split train|heldout] [--samples N] [--curves]",
+    .usage = "RUN... [--at last|best|init] [--split train|heldout] [--samples N] [--perturbed R] [--curves]\n"
+             "                           [--bounds] [--lipschitz] [--mask-stability] [--figures DIR]",
     .summary = "dispersion, separation, sinks, norms and stability of runs' attention",
     .details =
         "RUN is an id of 'semfocus runs' or an unambiguous beginning of it. Over every block, head, sequence\n"
@@ -396,9 +495,23 @@ const cli_verb verb_analyze = {
         "  Gamma, Upsilon, |W1|, |W2|   spectral norms with the bias as a column; Xi  the largest row attention reads\n"
         "  W, X       below 1: keeping k keys by score has the better bound, in the parameters and in the input\n"
         "A run with full attention and one of the same task, seed and settings that chooses keys by score are\n"
-        "also compared quantile by quantile. A diverged run is analyzed at its last finite weights, and runs of any\n"
+        "also compared quantile by quantile; --figures draws them into the regions where W and X hold. A diverged run "
+        "is analyzed at its last finite weights, and runs of any\n"
         "instruction set as they are; a store of another numerics version is refused.\n"
+        "Further, of every block (docs/theory.md derives each constant; without --samples on 500, 50 and 200 "
+        "sequences):\n"
+        "  --bounds   Lipschitz constants for all inputs in the domain that the sequences span: published (with\n"
+        "             e^delta), proven (the sharpest we prove), local (of the derivative, kept keys held fixed);\n"
+        "             softmax: scores to weights, attention and block: rows (input) or parameters (weights) to rows,\n"
+        "             composed: embedded tokens or all parameters to the loss, as a power of ten\n"
+        "  --lipschitz  largest singular value of each attention layer's Jacobian at each sequence, over sqrt(T), "
+        "over\n"
+        "             the sqrt(T) law of Castin et al. 2024 and over the local bound\n"
+        "  --mask-stability  kept keys unchanged under Gaussian noise of deviation 0.001 to 1 on the embedded tokens,\n"
+        "             also by the query's Delta_h\n"
+        "  --perturbed R  everything at the weights moved by R along the first direction of 'semfocus landscape'\n"
         "examples: semfocus analyze 3f2a 91bc          semfocus analyze 3f2a --at init --samples 100 --json\n"
+        "          semfocus analyze 3f2a 91bc --bounds --lipschitz --mask-stability --figures figures\n"
         "          semfocus train even-pairs --attention topk:5 --measure-every 5, then semfocus analyze RUN "
         "--curves\n",
     .groups = SF_GROUP_WEIGHTS | SF_GROUP_ANALYSIS | SF_GROUP_SAMPLES | COMMON_GROUPS,

@@ -121,7 +121,7 @@ static int print_verb_help(const cli_verb *verb) {
         printf("\n%s\n", sections[i].title);
         const sf_setting *setting;
         for (size_t j = 0; (setting = sf_setting_at(j)) != NULL; j++)
-            if (setting->group == sections[i].group) print_setting(setting, is_list_setting(verb, setting));
+            if ((setting->group & sections[i].group) != 0) print_setting(setting, is_list_setting(verb, setting));
     }
     return finish_output();
 }

@@ -138,7 +138,7 @@ int write_report(const sf_study *study, sf_store *store, const cli_request *requ
     if (status != SF_OK) return fail(status);
     if (tells) printf("report: %s\n", path);
     if (*config->figures != '\0') {
-        status = sf_report_write_figures(study, config->figures);
+        status = sf_report_write_figures(study, store, config->figures);
         if (status != SF_OK) return fail(status);
         if (tells) printf("figures: %s\n", config->figures);
     }

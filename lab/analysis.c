@@ -4,8 +4,8 @@
 
 #include "base/memory.h"
 #include "base/threads.h"
+#include "lab/comparison.h"
 #include "lab/stored_model.h"
-#include "measure/conditions.h"
 #include "measure/scores.h"
 #include "measure/spectral.h"
 
@@ -95,7 +95,8 @@ sf_status sf_analyze(sf_analysis **out, sf_store *store, const sf_stored_run *ru
     sf_analysis *analysis;
     sf_stored_model stored;
     SF_TRY(sf_stored_model_open(&stored, store, run, request->at));
-    sf_status status = SF_NEW(&analysis, 1);
+    sf_status status = sf_stored_model_perturb(&stored, request->perturbed, request->direction_seed);
+    if (status == SF_OK) status = SF_NEW(&analysis, 1);
     if (status == SF_OK) {
         status = fill(analysis, &stored, request);
         if (status == SF_OK)
@@ -125,39 +126,17 @@ void sf_analysis_head_norms(double *gamma, double *upsilon, const sf_analysis *a
     *upsilon = norms->upsilon;
 }
 
-static bool same_but_for_the_mechanism(const sf_config *a, const sf_config *b) {
-    const sf_setting *setting;
-    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
-        const bool counts = sf_setting_changes_numbers(setting, a) || sf_setting_changes_numbers(setting, b);
-        if (!counts || strcmp(setting->name, "attention") == 0) continue;
-        char left[SF_TEXT_SIZE], right[SF_TEXT_SIZE];
-        sf_config_text(left, a, setting);
-        sf_config_text(right, b, setting);
-        if (strcmp(left, right) != 0) return false;
-    }
-    return true;
-}
-
 bool sf_analysis_comparable(const sf_analysis *full, const sf_analysis *sparse) {
     return strcmp(full->run.attention, "full") == 0 && sparse->info.has_separation &&
-           strcmp(full->run.task, sparse->run.task) == 0 && same_but_for_the_mechanism(&full->config, &sparse->config);
+           strcmp(full->run.task, sparse->run.task) == 0 &&
+           sf_same_but_for_the_mechanism(&full->config, &sparse->config);
 }
 
 void sf_analysis_compare(sf_comparison out[SF_QUANTILES], const sf_analysis *full, const sf_analysis *sparse) {
     const sf_measured *theirs = sf_analysis_overall(full)->measures, *ours = sf_analysis_overall(sparse)->measures;
-    for (size_t i = 0; i < SF_QUANTILES; i++) {
-        const sf_condition_input input = {
-            .dispersion = theirs[SF_DISPERSION].at[i],
-            .kept_dispersion = ours[SF_KEPT_DISPERSION].at[i],
-            .separation = larger(ours[SF_SEPARATION].at[SF_QUANTILES - 1 - i], SF_LEAST_SEPARATION),
-            .sink_ratio = ours[SF_IN_DEGREE].at[i] / (double)sparse->info.k,
-        };
-        out[i] = (sf_comparison){.percent = sf_quantile_percents[i],
-                                 .dispersion = input.dispersion,
-                                 .kept_dispersion = input.kept_dispersion,
-                                 .separation = input.separation,
-                                 .in_degree = ours[SF_IN_DEGREE].at[i],
-                                 .w = sf_condition_w(&input),
-                                 .x = sf_condition_x(&input)};
-    }
+    sf_compare_quantiles(out, &(sf_compared){.dispersion = theirs[SF_DISPERSION].at,
+                                             .kept_dispersion = ours[SF_KEPT_DISPERSION].at,
+                                             .separation = ours[SF_SEPARATION].at,
+                                             .in_degree = ours[SF_IN_DEGREE].at,
+                                             .k = (double)sparse->info.k});
 }

@@ -67,6 +67,21 @@ static void take_stored_point(void *context, const sf_surface_point *point) {
     take_point(context, point);
 }
 
+sf_status sf_landscape_make_room(sf_landscape *landscape) {
+    sf_surface *surface = &landscape->surfaces[landscape->count];
+    struct sf_plot *plot = &landscape->plots[landscape->count];
+    const sf_lattice lattice = lattice_of(surface);
+    plot->points = sf_lattice_points(&lattice);
+    SF_TRY(SF_NEW(&plot->known, plot->points));
+    SF_TRY(SF_NEW(&surface->losses, surface->grid * surface->grid));
+    return SF_NEW(&surface->accuracies, surface->grid * surface->grid);
+}
+
+sf_status sf_landscape_read_points(sf_landscape *landscape, size_t i, sf_store *store) {
+    target to = {&landscape->surfaces[i], &landscape->plots[i]};
+    return sf_surface_each_point(store, to.plot->number, take_stored_point, &to);
+}
+
 static sf_status open_surface(sf_landscape *landscape, sf_store *store, const char *id, const sf_config *config) {
     sf_surface *surface = &landscape->surfaces[landscape->count];
     struct sf_plot *plot = &landscape->plots[landscape->count];
@@ -85,11 +100,7 @@ static sf_status open_surface(sf_landscape *landscape, sf_store *store, const ch
     surface->samples = asked == 0 || asked > sequences ? sequences : asked;
     surface->seed = (uint32_t)config->direction_seed;
     surface->baseline = landscape->count;
-    const sf_lattice lattice = lattice_of(surface);
-    plot->points = sf_lattice_points(&lattice);
-    SF_TRY(SF_NEW(&plot->known, plot->points));
-    SF_TRY(SF_NEW(&surface->losses, surface->grid * surface->grid));
-    SF_TRY(SF_NEW(&surface->accuracies, surface->grid * surface->grid));
+    SF_TRY(sf_landscape_make_room(landscape));
     landscape->count++;
     return SF_OK;
 }
@@ -107,9 +118,8 @@ sf_status sf_landscape_open(sf_landscape **out, sf_store *store, const char *con
     sf_status status = SF_OK;
     for (size_t i = 0; i < count && status == SF_OK; i++) status = open_surface(landscape, store, runs[i], config);
     for (size_t i = 0; i < count && status == SF_OK; i++) {
-        target to = {&landscape->surfaces[i], &landscape->plots[i]};
-        status = sf_surface_enter(&to.plot->number, store, to.surface, sf_cpu_isa_name(SF_F32));
-        if (status == SF_OK) status = sf_surface_each_point(store, to.plot->number, take_stored_point, &to);
+        status = sf_surface_enter(&landscape->plots[i].number, store, &landscape->surfaces[i], sf_cpu_isa_name(SF_F32));
+        if (status == SF_OK) status = sf_landscape_read_points(landscape, i, store);
     }
     if (status != SF_OK) {
         sf_landscape_close(landscape);
@@ -225,7 +235,7 @@ static sf_status compute_surface(recording *r, size_t threads) {
     return status;
 }
 
-static sf_status summarize(sf_surface *surface) {
+sf_status sf_surface_summarize(sf_surface *surface) {
     const sf_lattice lattice = lattice_of(surface);
     surface->least = surface->most = NAN;
     surface->not_finite = 0;
@@ -247,7 +257,7 @@ sf_status sf_landscape_compute(sf_landscape *landscape, sf_store *store, const s
         *r = (recording){.to = {&landscape->surfaces[i], plot}, .store = store, .watch = watch, .surface = i};
         tell(r);
         if (plot->done < plot->points) status = compute_surface(r, landscape->threads);
-        if (status == SF_OK) status = summarize(&landscape->surfaces[i]);
+        if (status == SF_OK) status = sf_surface_summarize(&landscape->surfaces[i]);
         close_plot(plot);
     }
     sf_release(r);

@@ -16,6 +16,13 @@ struct sf_landscape {
     size_t count, threads;
 };
 
+/* Least, most and slopes of a surface whose points are all there. */
+sf_status sf_surface_summarize(sf_surface *surface);
+/* Room for the points of the surface behind the last, whose grid is known. */
+sf_status sf_landscape_make_room(sf_landscape *landscape);
+/* Takes the points that the store has of a surface. */
+sf_status sf_landscape_read_points(sf_landscape *landscape, size_t i, sf_store *store);
+
 /* Says whom a complete surface is compared with, and how it compares. */
 void sf_landscape_compare(sf_landscape *landscape);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "measure/landscape.h"
 #include "train/checkpoint.h"
 #include "train/fleet.h"
 
@@ -76,6 +77,16 @@ sf_status sf_stored_model_open(sf_stored_model *out, sf_store *store, const sf_s
     if (status == SF_OK && at != SF_AT_INIT) status = read_while_it_moves(out, store, at == SF_AT_BEST);
     if (status != SF_OK) sf_stored_model_close(out);
     return status;
+}
+
+sf_status sf_stored_model_perturb(sf_stored_model *stored, double distance, uint32_t direction_seed) {
+    float *direction;
+    if (distance == 0) return SF_OK;
+    SF_TRY(SF_NEW(&direction, stored->model->size));
+    sf_direction_fill(direction, stored->model, stored->params, direction_seed, 0);
+    sf_direction_go(stored->params, direction, distance, stored->model->size);
+    sf_release(direction);
+    return SF_OK;
 }
 
 void sf_stored_model_close(sf_stored_model *stored) {

@@ -93,6 +93,16 @@ static void write_sentence(sf_surface *surface, const sf_surface *baseline, cons
                  name, word_for(ratios), base, ratios[0], ratios[1], ratios[2], ratios[3], fewest);
 }
 
+/* 0 for the first baseline, then the others in their order. */
+static void number_styles(sf_landscape *landscape) {
+    size_t first = 0;
+    while (first < landscape->count && landscape->surfaces[first].baseline != first) first++;
+    for (size_t i = 0; i < landscape->count; i++) {
+        landscape->surfaces[i].series = i;
+        landscape->surfaces[i].style = i == first ? 0 : i < first ? i + 1 : i;
+    }
+}
+
 void sf_landscape_compare(sf_landscape *landscape) {
     for (size_t i = 0; i < landscape->count; i++) {
         sf_surface *surface = &landscape->surfaces[i];
@@ -104,4 +114,5 @@ void sf_landscape_compare(sf_landscape *landscape) {
         sf_surface_name(base, landscape, surface->baseline);
         write_sentence(surface, &landscape->surfaces[surface->baseline], name, base);
     }
+    number_styles(landscape);
 }

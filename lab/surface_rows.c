@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "lab/database.h"
+#include "measure/landscape.h"
 
 static const char key_kinds[] = "ihtiiir";
 #define KEY(surface, isa)                                                                                              \
@@ -33,6 +34,34 @@ sf_status sf_surface_enter(int64_t *number, sf_store *store, const sf_surface *s
     SF_TRY(find(number, store, surface, isa));
     if (*number > 0) return SF_OK;
     return sf_fail(SF_IO_ERROR, "the store '%s' lost the surface of run %s", sf_store_folder(store), surface->run.id);
+}
+
+sf_status sf_surface_each_complete(sf_store *store, const sf_stored_run *run,
+                                   void (*each)(void *context, const sf_surface *surface, int64_t number),
+                                   void *context) {
+    const sf_database *db = sf_store_database(store);
+    sqlite3_stmt *statement;
+    SF_TRY(sf_database_prepare(&statement, db,
+                               "SELECT number, grid, samples, seed, extent,"
+                               " (SELECT count(*) FROM surface_points WHERE surface = number)"
+                               " FROM surfaces WHERE run = ? AND weights = ? ORDER BY number",
+                               "ih", run->number, run->weights_hash));
+    sf_status status;
+    bool row = true;
+    while ((status = sf_database_step(db, statement, &row)) == SF_OK && row) {
+        const sf_surface surface = {.run = *run,
+                                    .epoch = run->checkpoint_epoch,
+                                    .weights_hash = run->weights_hash,
+                                    .grid = (size_t)sqlite3_column_int64(statement, 1),
+                                    .samples = (size_t)sqlite3_column_int64(statement, 2),
+                                    .seed = (uint32_t)sqlite3_column_int64(statement, 3),
+                                    .extent = sqlite3_column_double(statement, 4)};
+        const sf_lattice lattice = {.grid = surface.grid, .extent = surface.extent};
+        if ((size_t)sqlite3_column_int64(statement, 5) == sf_lattice_points(&lattice))
+            each(context, &surface, sqlite3_column_int64(statement, 0));
+    }
+    sf_database_release(db, statement);
+    return status;
 }
 
 sf_status sf_surface_each_point(sf_store *store, int64_t number,

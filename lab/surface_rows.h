@@ -14,6 +14,10 @@ typedef struct sf_surface_point {
 /* The number of the surface that was computed from these weights on this plane with this instruction set; entered if
  * it is new. */
 sf_status sf_surface_enter(int64_t *number, sf_store *store, const sf_surface *surface, const char *isa);
+/* The surfaces of a run's newest weights whose points are all there: run and what tells them apart is filled in. */
+sf_status sf_surface_each_complete(sf_store *store, const sf_stored_run *run,
+                                   void (*each)(void *context, const sf_surface *surface, int64_t number),
+                                   void *context);
 sf_status sf_surface_each_point(sf_store *store, int64_t number,
                                 void (*each)(void *context, const sf_surface_point *point), void *context);
 /* All of them or none. */

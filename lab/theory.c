@@ -25,8 +25,10 @@ sf_status sf_theory_open(sf_theory **out, sf_store *store, const sf_stored_run *
                        options->share);
     sf_theory *theory;
     SF_TRY(SF_NEW(&theory, 1));
-    const sf_status status = sf_stored_model_open(&theory->stored, store, run, options->at);
+    sf_status status = sf_stored_model_open(&theory->stored, store, run, options->at);
+    if (status == SF_OK) status = sf_stored_model_perturb(&theory->stored, options->perturbed, options->direction_seed);
     if (status != SF_OK) {
+        sf_stored_model_close(&theory->stored);
         sf_release(theory);
         return status;
     }

@@ -147,6 +147,10 @@ static bool is_over(const site *s) {
     return atomic_load(&s->given_up) || (s->survey->stop != NULL && atomic_load(s->survey->stop) != 0);
 }
 
+void sf_direction_go(float *weights, const float *direction, double x, size_t size) {
+    for (size_t i = 0; i < size; i++) weights[i] = (float)((double)weights[i] + x * (double)direction[i]);
+}
+
 static void move_to(float *weights, const sf_terrain *terrain, double x, double y) {
     const float *first = terrain->directions[0], *second = terrain->directions[1];
     for (size_t i = 0; i < terrain->model->size; i++)

@@ -28,6 +28,9 @@ double sf_direction_draw(uint32_t seed, size_t direction, size_t tensor, size_t 
 void sf_direction_fill(float *out /* [size] */, const sf_model *model, const float *weights /* [size] */, uint32_t seed,
                        size_t direction);
 
+/* Moves weights by x along a direction: where the surface's point (x, 0) lies. */
+void sf_direction_go(float *weights /* [size] */, const float *direction /* [size] */, double x, size_t size);
+
 typedef struct sf_terrain {
     const sf_model *model;
     const float *weights;       /* [size] */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "report/evidence.h"
 #include "report/svg.h"
 #include "semfocus/report.h"
 
@@ -20,7 +21,7 @@ const sf_figure *sf_figure_at(size_t i) {
 }
 
 bool sf_figure_describe(sf_figure_info *out, size_t i) {
-    if (i >= FIGURES) return false;
+    if (i >= FIGURES) return sf_evidence_describe(out, i - FIGURES);
     *out = (sf_figure_info){figures[i].name, figures[i].title};
     return true;
 }
@@ -41,6 +42,10 @@ size_t sf_style_colour(size_t style) {
 
 size_t sf_style_dash(size_t style) {
     return style == 0 ? 0 : (style - 1) / SF_COLOURS;
+}
+
+const char *sf_style_ink(size_t style) {
+    return palette[sf_style_colour(style)];
 }
 
 static void open_svg(FILE *out, const sf_figure *figure, const char *task, int height, bool standalone) {
@@ -75,7 +80,7 @@ static size_t shown_length(const char *name) {
     return characters < MOST_NAME ? characters : MOST_NAME;
 }
 
-static void print_name(FILE *out, const char *name) {
+void sf_figure_name(FILE *out, const char *name) {
     char cut[SF_VARIANT_SIZE];
     size_t used = 0, characters = 0;
     for (; name[used] != '\0'; used++) {
@@ -208,27 +213,31 @@ static void draw_series(FILE *out, const drawing *d, const sf_series *s, const s
 /* Names under the plot, for a figure that stands alone: as many columns as the longest leaves room for. */
 enum { LEGEND_LEFT = 62, LEGEND_MARK = 33, LEGEND_ROW = 24 };
 
-static size_t legend_columns(const drawing *d, const sf_study *study) {
-    if (d->count == 0) return 1;
-    const size_t longest = longest_name(study, d->series[0].group, d->series[0].group + d->count);
-    const size_t columns = (size_t)((WIDTH - LEGEND_LEFT) / (LEGEND_MARK + 16 + name_pixels * (double)longest));
+static size_t key_count(const sf_keys *keys) {
+    return keys->to - keys->from < SF_MOST_SERIES ? keys->to - keys->from : SF_MOST_SERIES;
+}
+
+static size_t key_columns(const sf_keys *keys) {
+    if (key_count(keys) == 0) return 1;
+    const double longest = name_pixels * (double)longest_name(keys->study, keys->from, keys->from + key_count(keys));
+    const size_t columns = (size_t)((WIDTH - LEGEND_LEFT) / (LEGEND_MARK + 16 + longest));
     return columns < 1 ? 1 : columns > 3 ? 3 : columns;
 }
 
-static int legend_height(const drawing *d, const sf_study *study) {
-    const size_t columns = legend_columns(d, study);
-    return LEGEND_ROW * (int)((d->count + columns - 1) / columns) + 10;
+int sf_keys_height(const sf_keys *keys) {
+    const size_t columns = key_columns(keys);
+    return LEGEND_ROW * (int)((key_count(keys) + columns - 1) / columns) + 10;
 }
 
-static void draw_legend(FILE *out, const drawing *d, const sf_study *study, size_t from) {
-    const size_t columns = legend_columns(d, study);
-    for (size_t i = 0; i < d->count; i++) {
+void sf_keys_draw(FILE *out, const sf_keys *keys, int top) {
+    const size_t columns = key_columns(keys);
+    for (size_t i = 0; i < key_count(keys); i++) {
         const int x = LEGEND_LEFT + (int)(i % columns) * (WIDTH - LEGEND_LEFT) / (int)columns;
-        const int y = HEIGHT + 8 + (int)(i / columns) * LEGEND_ROW;
+        const int y = top + 8 + (int)(i / columns) * LEGEND_ROW;
         fprintf(out, "<path d=\"M%d %dh26\"", x, y);
-        sf_style_paint(out, sf_figure_style(study, from, d->series[i].group), false, true);
+        sf_style_paint(out, sf_figure_style(keys->study, keys->from, keys->from + i), false, true);
         fprintf(out, "/><text class=\"key\" x=\"%d\" y=\"%d\">", x + LEGEND_MARK, y + 4);
-        print_name(out, sf_study_group(study, d->series[i].group)->name);
+        sf_figure_name(out, sf_study_group(keys->study, keys->from + i)->name);
         fputs("</text>\n", out);
     }
 }
@@ -239,7 +248,8 @@ static sf_status draw_curves(FILE *out, const sf_figure *figure, const sf_study 
     const sf_status status = open_drawing(&d, study, from, to, figure->quantity);
     if (status == SF_OK) {
         choose_scales(&d, figure->quantity);
-        const int height = HEIGHT + (standalone ? legend_height(&d, study) : 0);
+        const sf_keys keys = {.study = study, .from = from, .to = to};
+        const int height = HEIGHT + (standalone ? sf_keys_height(&keys) : 0);
         open_svg(out, figure, sf_study_group(study, from)->task, height, standalone);
         if (!standalone)
             fprintf(out, " data-left=\"%.1f\" data-right=\"%.1f\" data-first=\"%g\" data-last=\"%g\"", d.x.from, d.x.to,
@@ -253,7 +263,7 @@ static sf_status draw_curves(FILE *out, const sf_figure *figure, const sf_study 
                     d.x.to, sf_scale_place(&d.y, SF_CONVERGED_AT), sf_scale_place(&d.y, SF_CONVERGED_AT));
         for (size_t i = 0; i < d.count; i++)
             if (d.series[i].epochs > 0) draw_series(out, &d, &d.series[i], study, from, standalone);
-        if (standalone) draw_legend(out, &d, study, from);
+        if (standalone) sf_keys_draw(out, &keys, HEIGHT);
         fputs("</svg>\n", out);
     }
     close_drawing(&d);
@@ -298,7 +308,7 @@ static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_
     const sf_planned_run *runs = sf_study_runs(study, &count);
     open_series(out, study, from, group, g->finished);
     fprintf(out, "><text class=\"key\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", row.name_x, row.name_y, row.anchor);
-    print_name(out, g->name);
+    sf_figure_name(out, g->name);
     fputs("</text>\n", out);
     if (g->finished > 0 && isfinite(g->quartiles[1])) {
         const double at = sf_scale_place(x, g->quartiles[1]);
@@ -353,7 +363,7 @@ sf_status sf_figure_draw(FILE *out, const sf_figure *figure, const sf_study *stu
                                                                                 standalone);
 }
 
-static void print_csv_text(FILE *out, const char *text) {
+void sf_csv_text(FILE *out, const char *text) {
     fputc('"', out);
     for (; *text != '\0'; text++) {
         if (*text == '"') fputc('"', out);
@@ -369,7 +379,7 @@ static void write_arrivals(FILE *out, const sf_study *study, size_t group) {
         bool finished;
         const size_t run = sf_study_member(study, group, m), epoch = arrival_of(study, run, &finished);
         if (!finished) continue;
-        print_csv_text(out, sf_study_group(study, group)->name);
+        sf_csv_text(out, sf_study_group(study, group)->name);
         fprintf(out, ",%lld,", (long long)runs[run].config.seed);
         if (epoch > 0) fprintf(out, "%zu", epoch);
         fputc('\n', out);
@@ -387,7 +397,7 @@ sf_status sf_figure_write_csv(FILE *out, const sf_figure *figure, const sf_study
         sf_series s;
         SF_TRY(sf_series_open(&s, study, g, figure->quantity));
         for (size_t e = 0; e < s.epochs; e++) {
-            print_csv_text(out, sf_study_group(study, g)->name);
+            sf_csv_text(out, sf_study_group(study, g)->name);
             fprintf(out, ",%zu,%zu,%.10g,%.10g,%.10g\n", e + 1, s.runs, s.low[e], s.median[e], s.high[e]);
         }
         sf_series_close(&s);

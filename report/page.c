@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "io/atomic_file.h"
 #include "lab/study.h"
+#include "report/evidence.h"
 #include "report/figure.h"
 #include "report/svg.h"
 #include "semfocus/report.h"
@@ -132,6 +133,14 @@ static sf_status print_figures(FILE *out, const sf_study *study, size_t from, si
     return SF_OK;
 }
 
+static sf_status print_evidence(FILE *out, const sf_study *study, sf_store *store, size_t from, size_t to) {
+    sf_evidence evidence;
+    SF_TRY(sf_evidence_open(&evidence, study, store, from, to));
+    const sf_status status = sf_evidence_print(out, &evidence);
+    sf_evidence_close(&evidence);
+    return status;
+}
+
 static void print_epochs(FILE *out, double epochs) {
     if (isfinite(epochs))
         fprintf(out, "<td>%.4g</td>", epochs);
@@ -242,7 +251,7 @@ static sf_status print_settings(FILE *out, const sf_study *study, size_t from, s
     return SF_OK;
 }
 
-static sf_status print_task(FILE *out, const sf_study *study, size_t from, size_t to) {
+static sf_status print_task(FILE *out, const sf_study *study, sf_store *store, size_t from, size_t to) {
     fputs("<section class=\"task\">\n<h2>", out);
     sf_markup_text(out, sf_study_group(study, from)->task);
     fputs("</h2>\n", out);
@@ -250,6 +259,7 @@ static sf_status print_task(FILE *out, const sf_study *study, size_t from, size_
     if (has_finished_runs(study, from, to)) {
         print_legend(out, study, from, to);
         SF_TRY(print_figures(out, study, from, to));
+        SF_TRY(print_evidence(out, study, store, from, to));
     }
     print_table(out, study, from, to);
     SF_TRY(print_settings(out, study, from, to));
@@ -354,7 +364,7 @@ static sf_status print_page(FILE *out, const sf_study *study, sf_store *store, c
     print_head(out, study);
     for (size_t from = 0, to; from < sf_study_group_count(study); from = to) {
         to = sf_task_end(study, from);
-        SF_TRY(print_task(out, study, from, to));
+        SF_TRY(print_task(out, study, store, from, to));
     }
     SF_TRY(print_environments(out, study, store));
     print_ending(out, command);
@@ -404,6 +414,7 @@ static sf_status draw_alone(FILE *out, const sf_figure *figure, const sf_study *
 }
 
 enum { STEM_SIZE = 96 };
+_Static_assert(STEM_SIZE + 24 <= SF_FILE_STEM_SIZE, "a number fits behind the name");
 
 /* The beginning of a task's file names: what cannot be part of one becomes '-'. */
 static void file_stem(char out[STEM_SIZE], const sf_study *study, size_t from) {
@@ -447,7 +458,17 @@ sf_status sf_figures_folder(const char *folder) {
     return SF_OK;
 }
 
-sf_status sf_report_write_figures(const sf_study *study, const char *folder) {
+static sf_status write_evidence(const sf_study *study, sf_store *store, const char *folder, size_t from, size_t to) {
+    char stem[STEM_SIZE + 24];
+    sf_evidence evidence;
+    unique_stem(stem, study, from);
+    SF_TRY(sf_evidence_open(&evidence, study, store, from, to));
+    const sf_status status = sf_evidence_write(&evidence, folder, stem);
+    sf_evidence_close(&evidence);
+    return status;
+}
+
+sf_status sf_report_write_figures(const sf_study *study, sf_store *store, const char *folder) {
     SF_TRY(sf_figures_folder(folder));
     for (size_t from = 0, to; from < sf_study_group_count(study); from = to) {
         to = sf_task_end(study, from);
@@ -456,6 +477,7 @@ sf_status sf_report_write_figures(const sf_study *study, const char *folder) {
             SF_TRY(write_figure(study, folder, from, to, figure, "svg", draw_alone));
             SF_TRY(write_figure(study, folder, from, to, figure, "csv", sf_figure_write_csv));
         }
+        SF_TRY(write_evidence(study, store, folder, from, to));
     }
     return SF_OK;
 }

@@ -123,7 +123,7 @@ static void draw_cells(FILE *out, const map *m, size_t number) {
     if (!any) return;
     fputs("\" fill=\"", out);
     if (number == COLOURS)
-        fputs("url(#not-finite)", out);
+        fprintf(out, "url(#not-finite-%s-%d)", m->surface->run.id, (int)m->quantity);
     else
         print_colour(out, ((double)number + 0.5) / COLOURS);
     fputs("\"/>\n", out);
@@ -214,10 +214,11 @@ static void draw_bar(FILE *out, const map *m, const level *levels, size_t count)
     }
 }
 
-static void draw_patterns(FILE *out) {
-    fputs("<defs><pattern id=\"not-finite\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
-          "<rect width=\"6\" height=\"6\" fill=\"#bbb\"/><path d=\"M0 6L6 0\" stroke=\"#666\"/></pattern></defs>\n",
-          out);
+static void draw_patterns(FILE *out, const map *m) {
+    fprintf(out,
+            "<defs><pattern id=\"not-finite-%s-%d\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
+            "<rect width=\"6\" height=\"6\" fill=\"#bbb\"/><path d=\"M0 6L6 0\" stroke=\"#666\"/></pattern></defs>\n",
+            m->surface->run.id, (int)m->quantity);
 }
 
 static void draw_ticks(FILE *out, const map *m) {
@@ -241,7 +242,7 @@ static void draw_ticks(FILE *out, const map *m) {
 static sf_status draw_map(FILE *out, const map *m) {
     level levels[MOST_LEVELS];
     const size_t count = choose_levels(levels, m);
-    if (m->surface->not_finite > 0) draw_patterns(out);
+    if (m->surface->not_finite > 0) draw_patterns(out, m);
     fputs("<g shape-rendering=\"crispEdges\">\n", out);
     for (size_t number = 0; number <= COLOURS; number++) draw_cells(out, m, number);
     fputs("</g>\n", out);

@@ -15,10 +15,10 @@ sf_status sf_surface_draw(FILE *out, const sf_landscape *landscape, size_t i, sf
                           bool standalone);
 sf_status sf_lipschitz_draw(FILE *out, const sf_landscape *landscape, bool standalone);
 
+/* Every figure as SVG and its data as CSV; the folder is there. */
+sf_status sf_surfaces_write(const sf_landscape *landscape, const char *folder, const char *prefix);
+
 /* The beginning of an SVG image, with the style that a lone file brings itself. */
 void sf_surface_open_svg(FILE *out, int width, int height, const char *title, bool standalone);
-
-/* 0 for the first baseline, then the others in their order. */
-size_t sf_surface_style(const sf_landscape *landscape, size_t i);
 
 #endif

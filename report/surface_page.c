@@ -79,7 +79,7 @@ static sf_status print_maps(FILE *out, const sf_landscape *landscape, sf_surface
 static void print_legend(FILE *out, const sf_landscape *landscape) {
     fputs("<ul class=\"legend\">\n", out);
     for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
-        const size_t style = sf_surface_style(landscape, i);
+        const size_t style = sf_landscape_surface(landscape, i)->style;
         fprintf(out,
                 "<li class=\"c%zu d%zu\" data-series=\"%zu\"><svg viewBox=\"0 0 30 10\"><path class=\"line\" d=\"M1 "
                 "5H29\"/></svg>",
@@ -232,29 +232,38 @@ static sf_status draw_constants(FILE *out, const sf_landscape *landscape, size_t
 
 typedef sf_status surface_writer(FILE *out, const sf_landscape *landscape, size_t i);
 
-static sf_status write_file(const sf_landscape *landscape, const char *folder, const char *stem, const char *kind,
-                            size_t i, surface_writer *writer) {
+typedef struct place { /* where files go */
+    const char *folder, *prefix;
+} place;
+
+static sf_status write_file(const sf_landscape *landscape, place to, const char *stem, const char *kind, size_t i,
+                            surface_writer *writer) {
     char path[SF_PATH_SIZE];
-    const int length = snprintf(path, sizeof path, "%s/%s.%s", folder, stem, kind);
+    const int length = snprintf(path, sizeof path, "%s/%s%s.%s", to.folder, to.prefix, stem, kind);
     if (length < 0 || (size_t)length >= sizeof path)
-        return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", folder);
+        return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", to.folder);
     sf_atomic_file file;
     SF_TRY(sf_atomic_open(&file, path));
     return finish(&file, writer(file.stream, landscape, i));
 }
 
-sf_status sf_landscape_write_figures(const sf_landscape *landscape, const char *folder) {
-    SF_TRY(sf_figures_folder(folder));
+sf_status sf_surfaces_write(const sf_landscape *landscape, const char *folder, const char *prefix) {
+    const place to = {folder, prefix};
     for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
         const char *id = sf_landscape_surface(landscape, i)->run.id;
         char stem[64];
         snprintf(stem, sizeof stem, "surface-accuracy-%s", id);
-        SF_TRY(write_file(landscape, folder, stem, "svg", i, draw_accuracy));
+        SF_TRY(write_file(landscape, to, stem, "svg", i, draw_accuracy));
         snprintf(stem, sizeof stem, "surface-loss-%s", id);
-        SF_TRY(write_file(landscape, folder, stem, "svg", i, draw_loss));
+        SF_TRY(write_file(landscape, to, stem, "svg", i, draw_loss));
         snprintf(stem, sizeof stem, "surface-%s", id);
-        SF_TRY(write_file(landscape, folder, stem, "csv", i, write_points));
+        SF_TRY(write_file(landscape, to, stem, "csv", i, write_points));
     }
-    SF_TRY(write_file(landscape, folder, "lipschitz", "svg", 0, draw_constants));
-    return write_file(landscape, folder, "lipschitz", "csv", 0, write_constants);
+    SF_TRY(write_file(landscape, to, "lipschitz", "svg", 0, draw_constants));
+    return write_file(landscape, to, "lipschitz", "csv", 0, write_constants);
+}
+
+sf_status sf_landscape_write_figures(const sf_landscape *landscape, const char *folder) {
+    SF_TRY(sf_figures_folder(folder));
+    return sf_surfaces_write(landscape, folder, "");
 }

@@ -88,9 +88,11 @@ void sf_markup_text(FILE *out, const char *text) {
 }
 
 void sf_svg_tick(FILE *out, double tick, bool is_log) {
-    if (is_log && (tick < 1e-3 || tick > 1e4))
-        fprintf(out, "10<tspan dy=\"-5\" font-size=\"9\">%.0f</tspan>", log10(tick));
-    else
+    if (is_log && (tick < 1e-3 || tick > 1e4)) {
+        const double power = floor(log10(tick) + 1e-9), factor = tick / pow(10, power);
+        if (factor > 1.5) fprintf(out, "%.0f·", factor);
+        fprintf(out, "10<tspan dy=\"-5\" font-size=\"9\">%.0f</tspan>", power);
+    } else
         fprintf(out, "%.6g", tick);
 }
 

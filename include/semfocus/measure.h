@@ -44,8 +44,10 @@ typedef struct sf_block_measures { /* of one block, or of all */
 typedef struct sf_analysis_request {
     sf_weights_at at;
     sf_split split;
-    size_t samples; /* the first of the split; 0: all */
-    size_t threads; /* 0: one per core */
+    size_t samples;   /* the first of the split; 0: all */
+    size_t threads;   /* 0: one per core */
+    double perturbed; /* how far the weights are moved along the first direction of the loss surface */
+    uint32_t direction_seed;
 } sf_analysis_request;
 
 typedef struct sf_analysis sf_analysis;
@@ -72,12 +74,16 @@ void sf_analysis_head_norms(double *gamma, double *upsilon, const sf_analysis *a
 /* The published comparison, quantile by quantile: delta_s of the run with full attention, all else of the other one;
  * separation at 100 - percent and at least 1e-9. */
 typedef struct sf_comparison {
-    double percent, dispersion, kept_dispersion, separation, in_degree, w, x;
+    double percent, dispersion, kept_dispersion, separation, in_degree, sink_ratio, w, x;
 } sf_comparison;
 
 /* Whether the first is full attention, the second chooses by score, and nothing else differs. */
 bool sf_analysis_comparable(const sf_analysis *full, const sf_analysis *sparse);
 void sf_analysis_compare(sf_comparison out[SF_QUANTILES], const sf_analysis *full, const sf_analysis *sparse);
+
+/* The condition (SF_CONDITION_W or SF_CONDITION_X) in the plane of c1 = delta_h / delta_s and c2 = Delta_h / delta_s:
+ * it holds where c1 is less than this. */
+double sf_condition_limit(sf_measure condition, double dispersion, double sink_ratio, double c2);
 
 /* What training with measure-every recorded. Block -1: all blocks. */
 typedef struct sf_curve_point {

@@ -2,10 +2,11 @@
  *
  *   sf_study_judge(study, store);
  *   sf_report_write(study, store, "report.html", "semfocus compare even-pairs");
- *   sf_report_write_figures(study, "figures"); */
+ *   sf_report_write_figures(study, store, "figures"); */
 #ifndef SEMFOCUS_REPORT_H
 #define SEMFOCUS_REPORT_H
 
+#include "semfocus/measure.h"
 #include "semfocus/study.h"
 
 /* Whether a report can be written there: asked before hours of work. A file that is no report is not replaced. */
@@ -14,8 +15,19 @@ sf_status sf_report_check(const char *path);
 /* One HTML file that needs no network and no script; "-" is standard output. `command` makes it again. */
 sf_status sf_report_write(const sf_study *study, sf_store *store, const char *path, const char *command);
 
-/* TASK-FIGURE.svg and TASK-FIGURE.csv for every task and figure; the folder is made if it is not there. */
-sf_status sf_report_write_figures(const sf_study *study, const char *folder);
+/* TASK-FIGURE.svg and TASK-FIGURE.csv for every task and figure; the folder is made if it is not there. Figures of what
+ * the store does not know of these runs (measures, loss surfaces) are left out. */
+sf_status sf_report_write_figures(const sf_study *study, sf_store *store, const char *folder);
+
+typedef struct sf_region_point { /* a run beside full attention at one quantile, for the regions of conditions W and X
+                                  */
+    char name[SF_VARIANT_SIZE];
+    int64_t seed;
+    size_t series, style; /* equal names have equal ones; the style chooses colour and shape */
+    sf_comparison at;
+} sf_region_point;
+/* region-w and region-x as SVG and CSV; only the published 75, 90, 95 and 100 % are drawn. */
+sf_status sf_regions_write_figures(const sf_region_point *points, size_t count, const char *folder);
 
 /* Held-out and training accuracy as text of at most `width` columns; release with free(). */
 sf_status sf_report_plot(char **out, const sf_study *study, size_t width);

@@ -50,6 +50,8 @@ typedef struct sf_config {
     char lengths[1024];
     int64_t grid, direction_seed;
     double extent;
+    int64_t bounds, lipschitz, mask_stability;
+    double perturbed;
     uint64_t given; /* bit i: setting i of the table was set by the user */
 } sf_config;
 

@@ -35,7 +35,7 @@ class Cli(Case):
             return ["train", "even-pairs", *TINY, "--epochs", "1"]
         if name in ("seeds", "dry-run", "fail-fast"):
             return ["compare", "even-pairs", *TINY, "--epochs", "1", "--quiet"]
-        if name in ("at", "split", "samples"):
+        if name in ("at", "split", "samples", "perturbed"):
             return ["analyze", *self.trained_run()]
         if name in ("grid", "direction-seed", "extent"):
             return ["landscape", *self.trained_run(), "--grid", "2"]

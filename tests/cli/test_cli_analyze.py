@@ -153,6 +153,135 @@ class Results(Analyze):
         self.assertEqual(here["overall"]["norms"], there["overall"]["norms"])
 
 
+class Theory(Analyze):
+    KINDS = ["published", "proven", "local"]
+
+    def test_bounds(self):
+        for name, heads in (("full", 1), ("topk:3", 2), ("banded:3", 1), ("random:3", 1)):
+            run, = self.train(name, "--heads", heads)
+            row, = self.analyze(run, "--bounds")["runs"]
+            bounds = row["bounds"]
+            self.assertEqual((bounds["samples"], bounds["positions"], len(bounds["blocks"])), (120, row["positions"], 2))
+            for block, measured in zip(bounds["blocks"], row["blocks"]):
+                domain, quantiles = block["domain"], measured["measures"]
+                self.assertAlmostEqual(domain["dispersion"], quantiles["delta_h"]["quantiles"]["100"], places=5)
+                self.assertEqual(domain["separation"] is None, name != "topk:3")
+                self.assertAlmostEqual(block["gamma"], measured["norms"]["gamma"], delta=1e-4 * block["gamma"])
+                self.assertAlmostEqual(block["w1"], measured["norms"]["w1"], delta=1e-4 * block["w1"])
+                for part in ("softmax", "attention_input", "attention_weights", "block_input", "block_weights"):
+                    self.assertEqual(list(block[part]), self.KINDS)
+                    if name != "random:3":
+                        self.assertGreaterEqual(block[part]["proven"], block[part]["local"] * (1 - 1e-9), part)
+            self.assertLessEqual(bounds["log10_loss_weights"]["local"], bounds["log10_loss_weights"]["published"] + 1e-9)
+            text = self.good("analyze", run, "--bounds", "--store", self.store, "--samples", 30).out
+            for word in ("what 30 sequences showed", "published", "proven", "local", "softmax", "loss, all parameters",
+                         "Delta >="):
+                self.assertIn(word, text)
+
+    def test_infinite_bounds_are_null(self):
+        """Scores that are all equal have no separation."""
+        run, = self.train("topk:3", "--inverse-temperature", 0)
+        row, = self.analyze(run, "--bounds", "--lipschitz")["runs"]
+        self.assertEqual(row["bounds"]["blocks"][0]["domain"]["separation"], 0)
+        self.assertIsNone(row["bounds"]["blocks"][0]["softmax"]["published"])
+        self.assertRegex(self.good("analyze", run, "--bounds", "--store", self.store).out, r"softmax +0 +inf +inf")
+
+    def test_local_lipschitz(self):
+        for name in ("full", "topk:3"):
+            run, = self.train(name)
+            row, = self.analyze(run, "--lipschitz", "--bounds", "--samples", 20)["runs"]
+            found = row["lipschitz"]
+            self.assertEqual((found["samples"], len(found["blocks"])), (20, 2))
+            for block, bounds in zip(found["blocks"], row["bounds"]["blocks"]):
+                order = [block[key] for key in ("least", "lower_quartile", "median", "upper_quartile", "largest")]
+                self.assertEqual(order, sorted(order))
+                self.assertGreater(order[0], 0)
+                self.assertLessEqual(block["largest"], bounds["attention_input"]["local"])
+                self.assertAlmostEqual(block["largest_over_bound"], block["largest"] / bounds["attention_input"]["local"])
+                self.assertAlmostEqual(block["largest_over_root"], block["largest"] / math.sqrt(found["positions"]))
+                self.assertAlmostEqual(block["largest_over_law"], block["largest"] / bounds["length_law"])
+            self.assertEqual(self.analyze(run, "--lipschitz")["runs"][0]["lipschitz"]["samples"], 50)
+            self.assertIn("sqrt(T)", self.good("analyze", run, "--lipschitz", "--store", self.store).out)
+
+    def test_mask_stability(self):
+        run, = self.train("topk:3")
+        row, = self.analyze(run, "--mask-stability")["runs"]
+        found = row["mask_stability"]
+        self.assertEqual((found["samples"], found["k"], found["fixed"], len(found["blocks"])), (120, 3, False, 2))
+        for block in found["blocks"]:
+            noises = [scale["noise"] for scale in block]
+            self.assertEqual(noises, [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1])
+            self.assertGreater(block[0]["keys_unchanged"], block[-1]["keys_unchanged"])
+            for scale in block:
+                self.assertGreaterEqual(scale["keys_unchanged"], scale["masks_unchanged"])
+                self.assertEqual(scale["queries"], 120 * row["positions"])
+                self.assertEqual(sum(part["queries"] for part in scale["by_separation"]), scale["queries"])
+                same = sum(part["keys_unchanged"] * part["queries"] for part in scale["by_separation"] if part["queries"])
+                self.assertAlmostEqual(same / scale["queries"], scale["keys_unchanged"])
+        text = self.good("analyze", run, "--mask-stability", "--store", self.store).out
+        for word in ("noise", "kept keys", "all the same", "Delta_h from", "120 sequences"):
+            self.assertIn(word, text)
+        fixed, = self.train("banded:3")
+        self.assertTrue(self.analyze(fixed, "--mask-stability")["runs"][0]["mask_stability"]["fixed"])
+        self.assertIn("noise changes none", self.good("analyze", fixed, "--mask-stability", "--store", self.store).out)
+
+    def test_threads_change_nothing(self):
+        runs = self.train("full,topk:3")
+        words = ["analyze", *runs, "--store", self.store, "--json", "--bounds", "--lipschitz", "--mask-stability", "--samples",
+                 12, "--perturbed", 0.5]
+        first = self.good(*words, "--threads", 1).raw
+        for threads in (2, 5):
+            self.assertEqual(self.good(*words, "--threads", threads).raw, first)
+
+    def test_only_what_is_asked_for(self):
+        run, = self.train("topk:3")
+        row, = self.analyze(run)["runs"]
+        self.assertFalse({"bounds", "lipschitz", "mask_stability", "perturbed"} & set(row))
+        self.assertTrue(set(row) < set(self.analyze(run, "--bounds")["runs"][0]))
+
+    def test_perturbed(self):
+        full, topk = self.train("full,topk:3")
+        plain = self.analyze(full, topk)
+        self.assertEqual(self.analyze(full, topk, "--perturbed", 0), plain)
+        near, far, other = (self.analyze(full, topk, "--perturbed", *words) for words in
+                            ((1e-4,), (1,), (1, "--direction-seed", 7)))
+        self.assertEqual((far["runs"][0]["perturbed"], far["runs"][0]["direction_seed"]), (1, 11111))
+        self.assertEqual(self.analyze(full, topk, "--perturbed", 1), far)
+        self.assertEqual(len(far["comparisons"]), 1)
+        for i in range(2):
+            def median(result, i=i):
+                return result["runs"][i]["overall"]["measures"]["delta_s"]["quantiles"]["50"]
+            self.assertAlmostEqual(median(near), median(plain), delta=0.01 * median(plain))
+            self.assertNotAlmostEqual(median(far), median(plain), delta=0.01 * median(plain))
+            self.assertNotEqual(median(other), median(far))
+        text = self.good("analyze", topk, "--perturbed", 0.5, "--store", self.store).out
+        self.assertIn("moved by 0.5 along the first direction of seed 11111", text)
+
+
+class Regions(Analyze):
+    def test_files(self):
+        runs = self.train("full,topk:3", "--seed", "1,2")
+        self.good("analyze", *runs, "--store", self.store, "--figures", self.folder / "figures")
+        self.assertEqual(sorted(path.name for path in (self.folder / "figures").iterdir()),
+                         ["region-w.csv", "region-w.svg", "region-x.csv", "region-x.svg"])
+
+    def test_refusals(self):
+        full, topk, banded = self.train("full,topk:3,banded:3")
+        for runs in ([full], [topk], [full, banded], [topk, banded]):
+            self.refuse(*runs, "--figures", self.folder / "figures", mentions=["--figures", "full attention"])
+            self.assertFalse((self.folder / "figures").exists())
+        (self.folder / "taken").write_text("")
+        self.refuse(full, topk, "--figures", self.folder / "taken", mentions=["taken"], codes=(1, 2))
+        self.refuse(full, "--direction-seed", 3, mentions=["--direction-seed", "--perturbed"])
+        self.refuse(full, "--perturbed", "far", mentions=["perturbed"])
+        for option in ("--bounds", "--lipschitz", "--mask-stability"):
+            self.refuse(full, "--curves", option, mentions=[option, "--curves"])
+
+    def test_points_that_cannot_be_drawn(self):
+        runs = self.train("full,topk:3", "--inverse-temperature", 0)
+        self.refuse(*runs, "--figures", self.folder / "figures", mentions=["delta_s"])
+
+
 class Refusals(Analyze):
     def test_words_and_options(self):
         first, second = self.train("full,topk:3")
@@ -294,7 +423,8 @@ class Curves(Analyze):
 class Help(Case):
     def test_help_names_the_settings(self):
         text = self.good("analyze", "--help").out
-        for name in ("--at last|best|init", "--split train|heldout", "--samples", "--curves", "--json", "--store"):
+        for name in ("--at last|best|init", "--split train|heldout", "--samples", "--curves", "--json", "--store",
+                     "--bounds", "--lipschitz", "--mask-stability", "--perturbed R", "--direction-seed S", "--figures DIR"):
             self.assertIn(name, text)
         self.assertIn("--measure-every", self.good("train", "--help").out)
         self.assertTrue(re.search(r"^  analyze ", self.good("--help").out, re.M))

@@ -19,6 +19,10 @@ OPTIONS = [word for name, value in SETTINGS.items() for word in (f"--{name}", va
 STUDY = ["compare", ",".join(TASKS), "--attention", ",".join(MECHANISMS), "--seeds", "6", *OPTIONS]
 CURVES = {"training-loss": "tr-ce", "training-accuracy": "tr-ac", "heldout-accuracy": "va-ac"}
 FIGURES = [*CURVES, "convergence"]
+# What a report shows only where the store knows it: recorded measures, and loss surfaces.
+MEASURED = {"dispersion": "delta_s", "kept-dispersion": "delta_h", "separation": "separation", "in-degree": "in_degree"}
+REGIONS = ["region-w", "region-x"]
+SURFACES = ["surface-loss", "surface-accuracy", "lipschitz"]
 
 VOID = {"meta", "br", "hr", "img", "link", "input", "col", "wbr"}
 TIME = re.compile(rb'<span class="time">[^<]*</span>')

@@ -1,6 +1,7 @@
 """The page in a real browser: drawn, readable, and alive under pointer and keyboard. Debian's chromium, chromium-driver and
 python3-selenium; skipped where they are not installed."""
 import base64
+import json
 import math
 import re
 import shutil
@@ -8,7 +9,7 @@ import sys
 import time
 import unittest
 
-from page import CURVES, FIGURES, MECHANISMS, OPTIONS, SETTINGS, TASKS, Case, StudyCase, read_csv
+from page import CURVES, FIGURES, MEASURED, MECHANISMS, OPTIONS, REGIONS, SETTINGS, TASKS, Case, StudyCase, read_csv
 
 DRIVER = shutil.which("chromedriver")
 CHROMIUM = shutil.which("chromium")
@@ -369,6 +370,34 @@ class OddStudies(Browser, Case):
         for figure in FIGURES:
             with self.subTest(f"{figure}.svg"):
                 self.show(self.folder / "figures" / f"even-pairs-{figure}.svg")
+                self.check_texts(self.all("svg")[0])
+
+    def test_measures_regions_and_surfaces(self):
+        """Texts lie within their drawings and not over one another; the legend hides curves and points."""
+        self.good("compare", "even-pairs", "--attention", "full,topk:2,banded:3", "--seeds", "2", *OPTIONS, "--epochs", "3",
+                  "--measure-every", "1", "--store", self.folder / "runs", "--out", self.folder / "report.html")
+        runs = [row["id"] for row in json.loads(self.good("runs", "--store", self.folder / "runs", "--json").out)]
+        self.good("landscape", *runs[:4:2], "--grid", "5", "--samples", "10", "--quiet", "--store", self.folder / "runs",
+                  "--out", self.folder / "landscape.html")
+        self.good("report", "--store", self.folder / "runs", "--out", self.folder / "report.html", "--figures",
+                  self.folder / "figures")
+        for width in (1200, 420):
+            self.show(self.folder / "report.html", width=width)
+            self.assertFalse(self.js("return document.documentElement.scrollWidth > document.documentElement.clientWidth"))
+        self.show(self.folder / "report.html")
+        names = [figure.get_attribute("id") for figure in self.all("figure")]
+        self.assertEqual(names[:10], [f"{name}-0" for name in [*FIGURES, *MEASURED, *REGIONS]])
+        self.assertGreater(len(names), 12)
+        for name, svg in zip(names, self.all("svg.figure")):
+            with self.subTest(name):
+                self.check_texts(svg)
+        hidden = "return [...document.querySelectorAll('g.series.hidden')].map((g) => g.closest('figure').id)"
+        self.all(".legend li")[1].click()  # topk:2
+        for name in ("dispersion-0", "separation-0", "region-w-0", "region-x-0", "lipschitz-0"):
+            self.assertIn(name, self.js(hidden))
+        for path in sorted((self.folder / "figures").glob("*.svg")):
+            with self.subTest(path.name):
+                self.show(path)
                 self.check_texts(self.all("svg")[0])
 
     def check_texts(self, svg):

@@ -11,8 +11,8 @@ import time
 import unittest
 import xml.etree.ElementTree as ET
 
-from page import (CURVES, FIGURES, MECHANISMS, OPTIONS, PROGRAM, SETTINGS, STUDY, TASKS, Case, Page, StudyCase, in_folder,
-                  read_csv, read_json, run, without_times)
+from page import (CURVES, FIGURES, MEASURED, MECHANISMS, OPTIONS, PROGRAM, REGIONS, SETTINGS, STUDY, SURFACES, TASKS, Case,
+                  Page, StudyCase, in_folder, read_csv, read_json, run, without_times)
 
 SVG = "{http://www.w3.org/2000/svg}"
 NOT_A_NUMBER = re.compile(r"(?i)(?<![a-z])(nan|inf|infinity)(?![a-z])")
@@ -58,8 +58,8 @@ class Axis:
     def value(label):
         power = label.find(f"{SVG}tspan")
         if power is not None:
-            assert label.text == "10", label.text
-            return 10.0 ** float(power.text.replace(MINUS, "-"))
+            factor = re.fullmatch("(?:([25])·)?10", label.text)
+            return float(factor[1] or 1) * 10.0 ** float(power.text.replace(MINUS, "-"))
         return float(label.text.replace(MINUS, "-"))
 
     def place(self, value):
@@ -84,7 +84,7 @@ class Figures(StudyCase):
     def test_files(self):
         self.assertEqual(sorted(os.listdir(self.study / "figures")),
                          sorted(f"{task}-{figure}.{kind}" for task in TASKS for figure in FIGURES for kind in ("csv", "svg")))
-        self.assertEqual(FIGURES, [row["name"] for row in read_json(self.good("list", "figures", "--json").out)])
+        self.assertEqual([*FIGURES, *MEASURED, *REGIONS, *SURFACES], [row["name"] for row in read_json(self.good("list", "figures", "--json").out)])
 
     def test_curves_are_medians_and_quartiles_of_the_runs(self):
         curves = self.curves()

@@ -1,0 +1,12 @@
+/* What `analyze` tells beyond the measures: bounds, local Lipschitz constants, mask stability. */
+#ifndef SF_CLI_THEORY_H
+#define SF_CLI_THEORY_H
+
+#include "cli/cli.h"
+
+/* Whether any of the three is asked for. */
+bool wants_theory(const sf_config *config);
+/* Prints what is asked for; into the run's JSON object instead where there is one. */
+sf_status tell_theory(json_t *run, sf_store *store, const sf_stored_run *stored, const sf_config *config);
+
+#endif

@@ -1,0 +1,155 @@
+#include "lab/recorded.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "attention/attention.h"
+#include "base/memory.h"
+#include "lab/comparison.h"
+#include "lab/database.h"
+#include "lab/store.h"
+
+static sf_status any_recorded(bool *found, sf_store *store) {
+    const sf_database *db = sf_store_database(store);
+    sqlite3_stmt *statement;
+    SF_TRY(sf_database_prepare(&statement, db, "SELECT 1 FROM measures LIMIT 1", ""));
+    const sf_status status = sf_database_step(db, statement, found);
+    sf_database_release(db, statement);
+    return status;
+}
+
+static sf_status grow_rows(sf_recorded *out) {
+    const size_t room = out->row_room > 0 ? 2 * out->row_room : 64;
+    sf_recorded_row *larger;
+    SF_TRY(SF_NEW(&larger, room));
+    if (out->row_count > 0) memcpy(larger, out->rows, out->row_count * sizeof *larger);
+    sf_release(out->rows);
+    out->rows = larger;
+    out->row_room = room;
+    return SF_OK;
+}
+
+static sf_status add_row(sf_recorded *out, size_t run, size_t epoch) {
+    if (out->row_count == out->row_room) SF_TRY(grow_rows(out));
+    sf_recorded_row *row = &out->rows[out->row_count++];
+    row->epoch = epoch;
+    for (size_t m = 0; m < SF_RECORDED_MEASURES; m++)
+        for (size_t i = 0; i < SF_QUANTILES; i++) row->at[m][i] = NAN;
+    out->runs[run].count++;
+    return SF_OK;
+}
+
+static void take_measure(sf_recorded_row *row, sqlite3_stmt *statement) {
+    const char *name = (const char *)sqlite3_column_text(statement, 1);
+    for (int m = 0; m < SF_RECORDED_MEASURES; m++) {
+        if (name == NULL || strcmp(name, sf_measure_name((sf_measure)m)) != 0) continue;
+        for (int i = 0; i < SF_QUANTILES; i++)
+            if (sqlite3_column_type(statement, 2 + i) != SQLITE_NULL)
+                row->at[m][i] = sqlite3_column_double(statement, 2 + i);
+    }
+}
+
+/* Up to the epoch where the study's curve of the run ends. */
+static sf_status read_run(sf_recorded *out, sf_store *store, size_t run, int64_t number, size_t last_epoch) {
+    const sf_database *db = sf_store_database(store);
+    sqlite3_stmt *statement;
+    bool found = true;
+    out->runs[run].first = out->row_count;
+    SF_TRY(sf_database_prepare(&statement, db,
+                               "SELECT epoch, measure, q0, q1, q5, q10, q25, q50, q75, q90, q95, q99, q100"
+                               " FROM measures WHERE run = ? AND block = -1 ORDER BY epoch",
+                               "i", number));
+    sf_status status = SF_OK;
+    while (status == SF_OK && (status = sf_database_step(db, statement, &found)) == SF_OK && found) {
+        const size_t epoch = (size_t)sqlite3_column_int64(statement, 0);
+        if (epoch > last_epoch) break;
+        if (out->runs[run].count == 0 || out->rows[out->row_count - 1].epoch != epoch)
+            status = add_row(out, run, epoch);
+        if (status == SF_OK) take_measure(&out->rows[out->row_count - 1], statement);
+    }
+    sf_database_release(db, statement);
+    return status;
+}
+
+static sf_status read_member(sf_recorded *out, sf_store *store, size_t run) {
+    size_t rows, count;
+    bool finished, found;
+    const sf_epoch *curve = sf_study_curve(out->study, run, &rows, &finished);
+    sf_stored_run stored;
+    if (!finished || out->runs[run].count > 0) return SF_OK;
+    SF_TRY(sf_store_look_up(&stored, &found, store, sf_study_runs(out->study, &count)[run].id));
+    return found ? read_run(out, store, run, stored.number, rows > 0 ? curve[rows - 1].epoch : 0) : SF_OK;
+}
+
+static sf_status read_groups(sf_recorded *out, sf_store *store) {
+    for (size_t g = out->from; g < out->to; g++)
+        for (size_t m = 0; m < sf_study_group(out->study, g)->runs; m++)
+            SF_TRY(read_member(out, store, sf_study_member(out->study, g, m)));
+    return SF_OK;
+}
+
+sf_status sf_recorded_open(sf_recorded *out, const sf_study *study, sf_store *store, size_t from, size_t to) {
+    size_t count;
+    bool found = false;
+    *out = (sf_recorded){.study = study, .from = from, .to = to};
+    sf_study_runs(study, &count);
+    SF_TRY(SF_NEW(&out->runs, count));
+    SF_TRY(sf_store_freeze(store));
+    sf_status status = any_recorded(&found, store);
+    if (status == SF_OK && found) status = read_groups(out, store);
+    sf_store_unfreeze(store);
+    return status;
+}
+
+void sf_recorded_close(sf_recorded *recorded) {
+    sf_release(recorded->runs);
+    sf_release(recorded->rows);
+    *recorded = (sf_recorded){0};
+}
+
+static const sf_recorded_row *newest(const sf_recorded *recorded, size_t run) {
+    const size_t count = recorded->runs[run].count;
+    return count > 0 ? &recorded->rows[recorded->runs[run].first + count - 1] : NULL;
+}
+
+/* The row of the run with full attention that this one is compared with, or NULL. */
+static const sf_recorded_row *full_row(const sf_recorded *recorded, size_t baseline, const sf_planned_run *own) {
+    size_t count;
+    const sf_planned_run *runs = sf_study_runs(recorded->study, &count);
+    for (size_t m = 0; m < sf_study_group(recorded->study, baseline)->runs; m++) {
+        const size_t run = sf_study_member(recorded->study, baseline, m);
+        if (runs[run].config.seed == own->config.seed && strcmp(runs[run].attention, "full") == 0 &&
+            sf_same_but_for_the_mechanism(&runs[run].config, &own->config) && newest(recorded, run) != NULL)
+            return newest(recorded, run);
+    }
+    return NULL;
+}
+
+static bool compare(sf_recorded_pair *out, const sf_recorded *recorded, size_t group, size_t run) {
+    size_t count;
+    const sf_planned_run *own = &sf_study_runs(recorded->study, &count)[run];
+    const size_t baseline = sf_study_group(recorded->study, group)->baseline;
+    const sf_recorded_row *ours = newest(recorded, run);
+    sf_attention attention;
+    if (baseline == group || ours == NULL || isnan(ours->at[SF_SEPARATION][0])) return false;
+    const sf_recorded_row *full = full_row(recorded, baseline, own);
+    if (full == NULL || sf_attention_parse(&attention, own->attention) != SF_OK) return false;
+    *out = (sf_recorded_pair){.group = group, .run = run};
+    sf_compare_quantiles(out->at, &(sf_compared){.dispersion = full->at[SF_DISPERSION],
+                                                 .kept_dispersion = ours->at[SF_KEPT_DISPERSION],
+                                                 .separation = ours->at[SF_SEPARATION],
+                                                 .in_degree = ours->at[SF_IN_DEGREE],
+                                                 .k = (double)attention.k});
+    return true;
+}
+
+sf_status sf_recorded_pairs(sf_recorded_pair **out, size_t *count, const sf_recorded *recorded) {
+    size_t most = 0;
+    for (size_t g = recorded->from; g < recorded->to; g++) most += sf_study_group(recorded->study, g)->runs;
+    *count = 0;
+    SF_TRY(SF_NEW(out, most));
+    for (size_t g = recorded->from; g < recorded->to; g++)
+        for (size_t m = 0; m < sf_study_group(recorded->study, g)->runs; m++)
+            *count += compare(&(*out)[*count], recorded, g, sf_study_member(recorded->study, g, m)) ? 1 : 0;
+    return SF_OK;
+}

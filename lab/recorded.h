@@ -1,0 +1,36 @@
+/* What training with measure-every recorded of the runs of a study: quantiles over all blocks, epoch by epoch. */
+#ifndef SF_LAB_RECORDED_H
+#define SF_LAB_RECORDED_H
+
+#include "lab/study.h"
+#include "semfocus/measure.h"
+
+enum { SF_RECORDED_MEASURES = SF_IN_DEGREE + 1 }; /* the first of sf_measure */
+
+typedef struct sf_recorded_row {
+    size_t epoch;                                  /* 0: at initialization */
+    double at[SF_RECORDED_MEASURES][SF_QUANTILES]; /* NaN: not defined */
+} sf_recorded_row;
+
+typedef struct sf_recorded { /* of the groups from..to-1 of a study */
+    const sf_study *study;
+    size_t from, to;
+    struct {
+        size_t first, count;
+    } * runs; /* [run_count]: places of their rows, by epoch; only of runs that count as finished */
+    sf_recorded_row *rows;
+    size_t row_count, row_room;
+} sf_recorded;
+
+sf_status sf_recorded_open(sf_recorded *out, const sf_study *study, sf_store *store, size_t from, size_t to);
+void sf_recorded_close(sf_recorded *recorded);
+
+typedef struct sf_recorded_pair { /* the newest rows of a run with full attention and its partner by score */
+    size_t group, run;            /* of the partner */
+    sf_comparison at[SF_QUANTILES];
+} sf_recorded_pair;
+
+/* Every pair of one seed whose settings differ in the mechanism alone; release *out. */
+sf_status sf_recorded_pairs(sf_recorded_pair **out, size_t *count, const sf_recorded *recorded);
+
+#endif

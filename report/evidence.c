@@ -1,0 +1,215 @@
+#include "report/evidence.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "io/atomic_file.h"
+#include "lab/landscape.h"
+#include "lab/stored_surfaces.h"
+#include "report/figure.h"
+#include "report/measured_figure.h"
+#include "report/region_figure.h"
+#include "report/surface_figure.h"
+#include "report/svg.h"
+
+typedef struct entry {
+    const char *name;
+    const char *title; /* above it, and in lists with what it needs */
+    const char *listed;
+    const char *note;
+    sf_measure measure; /* conditions: their regions */
+} entry;
+
+static const entry entries[] = {
+    {"dispersion", "Dispersion of all scores, δs", "Dispersion of all scores over training (--measure-every)",
+     "Quantiles over queries of the largest minus the smallest score; medians over seeds.", SF_DISPERSION},
+    {"kept-dispersion", "Dispersion of the kept scores, δh",
+     "Dispersion of the kept scores over training (--measure-every)", "The same over the keys that a query keeps.",
+     SF_KEPT_DISPERSION},
+    {"separation", "Separation, Δh", "Separation of kept from other scores over training (--measure-every)",
+     "From the kept scores to the others, where keys are chosen by score: the smaller, the sooner they change.",
+     SF_SEPARATION},
+    {"in-degree", "In-degree of keys", "In-degree of keys over training (--measure-every)",
+     "How many queries keep a key.", SF_IN_DEGREE},
+    {"region-w", "Where condition W holds", "Region of condition W with the runs (--measure-every)",
+     "Left of the line for its δs the bound in the parameters is better than that of full attention. Filled: so it is "
+     "at "
+     "the point’s own δs; area: at the median of the seeds; dashed: the edge for other δs, as written; δs from full "
+     "attention, the rest from the mechanism, at "
+     "the "
+     "last measured epoch.",
+     SF_CONDITION_W},
+    {"region-x", "Where condition X holds", "Region of condition X with the runs (--measure-every)",
+     "The same for the bound in the input, which depends also on the sink ratio β = in-degree / k.", SF_CONDITION_X},
+};
+enum { ENTRIES = sizeof entries / sizeof *entries };
+
+static const sf_figure_info surface_figures[] = {
+    {"surface-loss", "Training loss around the weights (semfocus landscape)"},
+    {"surface-accuracy", "Training accuracy around the weights (semfocus landscape)"},
+    {"lipschitz", "Estimated Lipschitz constants of the loss (semfocus landscape)"},
+};
+enum { SURFACE_FIGURES = sizeof surface_figures / sizeof *surface_figures };
+
+bool sf_evidence_describe(sf_figure_info *out, size_t i) {
+    if (i >= ENTRIES + SURFACE_FIGURES) return false;
+    *out = i < ENTRIES ? (sf_figure_info){entries[i].name, entries[i].listed} : surface_figures[i - ENTRIES];
+    return true;
+}
+
+static sf_status take_points(sf_evidence *out) {
+    const sf_study *study = out->recorded.study;
+    sf_recorded_pair *pairs = NULL;
+    size_t pair_count, run_count;
+    const sf_planned_run *runs = sf_study_runs(study, &run_count);
+    sf_status status = sf_recorded_pairs(&pairs, &pair_count, &out->recorded);
+    if (status == SF_OK) status = SF_NEW(&out->points, pair_count * SF_QUANTILES);
+    for (size_t p = 0; p < pair_count && status == SF_OK; p++) {
+        if (pairs[p].group - out->recorded.from >= SF_MOST_SERIES) continue;
+        for (size_t i = 0; i < SF_QUANTILES; i++) {
+            sf_region_point *point = &out->points[out->point_count++];
+            *point = (sf_region_point){.seed = runs[pairs[p].run].config.seed,
+                                       .series = pairs[p].group - out->recorded.from,
+                                       .style = sf_figure_style(study, out->recorded.from, pairs[p].group),
+                                       .at = pairs[p].at[i]};
+            strcpy(point->name, sf_study_group(study, pairs[p].group)->name);
+        }
+    }
+    sf_release(pairs);
+    return status;
+}
+
+sf_status sf_evidence_open(sf_evidence *out, const sf_study *study, sf_store *store, size_t from, size_t to) {
+    *out = (sf_evidence){0};
+    sf_status status = sf_recorded_open(&out->recorded, study, store, from, to);
+    if (status == SF_OK) status = take_points(out);
+    if (status == SF_OK) status = sf_landscape_open_stored(&out->landscape, store, study, from, to);
+    if (status != SF_OK) {
+        sf_evidence_close(out);
+        return status;
+    }
+    for (size_t i = 0; out->landscape != NULL && i < out->landscape->count; i++) {
+        sf_surface *surface = &out->landscape->surfaces[i];
+        surface->style = sf_figure_style(study, from, from + surface->series);
+    }
+    return SF_OK;
+}
+
+void sf_evidence_close(sf_evidence *evidence) {
+    sf_recorded_close(&evidence->recorded);
+    sf_release(evidence->points);
+    sf_landscape_close(evidence->landscape);
+    *evidence = (sf_evidence){0};
+}
+
+static bool is_region(const entry *e) {
+    return e->measure == SF_CONDITION_W || e->measure == SF_CONDITION_X;
+}
+
+static bool is_there(const sf_evidence *evidence, const entry *e) {
+    return is_region(e) ? sf_region_is_there(evidence->points, evidence->point_count)
+                        : sf_measured_is_there(&evidence->recorded, e->measure);
+}
+
+static sf_status draw(FILE *out, const sf_evidence *evidence, const entry *e, bool standalone) {
+    if (is_region(e)) return sf_region_draw(out, e->measure, evidence->points, evidence->point_count, standalone);
+    return sf_measured_draw(out, &evidence->recorded, e->measure, e->title, standalone);
+}
+
+static sf_status write_csv(FILE *out, const sf_evidence *evidence, const entry *e) {
+    if (is_region(e)) return sf_region_write_csv(out, e->measure, evidence->points, evidence->point_count);
+    return sf_measured_write_csv(out, &evidence->recorded, e->measure);
+}
+
+static void open_figure(FILE *out, const char *name, size_t from, const char *title, const char *note) {
+    fprintf(out, "<figure id=\"%s-%zu\">\n<figcaption><b>", name, from);
+    sf_markup_text(out, title);
+    fputs("</b> ", out);
+    sf_markup_text(out, note);
+    fputs("</figcaption>\n", out);
+}
+
+static sf_status print_measures(FILE *out, const sf_evidence *evidence) {
+    bool any = false;
+    for (size_t i = 0; i < ENTRIES; i++) {
+        if (!is_there(evidence, &entries[i])) continue;
+        if (!any) fputs("<h3>What attention does while it learns</h3>\n<div class=\"figures\">\n", out);
+        any = true;
+        open_figure(out, entries[i].name, evidence->recorded.from, entries[i].title, entries[i].note);
+        SF_TRY(draw(out, evidence, &entries[i], false));
+        fputs("</figure>\n", out);
+    }
+    if (any) fputs("</div>\n", out);
+    return SF_OK;
+}
+
+static sf_status print_surfaces(FILE *out, const sf_landscape *landscape, size_t from) {
+    const sf_surface *first = sf_landscape_surface(landscape, 0);
+    fprintf(
+        out,
+        "<h3>The loss around the weights</h3>\n<p class=\"note\">%zu × %zu points within ±%.6g along two random "
+        "directions of seed %lu, %zu training sequences; one run of each mechanism. The cross marks the weights; all "
+        "maps share one scale.</p>\n<div class=\"figures maps\">\n",
+        first->grid, first->grid, first->extent, (unsigned long)first->seed, first->samples);
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
+        const sf_surface *surface = sf_landscape_surface(landscape, i);
+        char name[SF_SURFACE_NAME_SIZE], id[48], note[128];
+        sf_surface_name(name, landscape, i);
+        snprintf(id, sizeof id, "surface-loss-%s", surface->run.id);
+        snprintf(note, sizeof note, "Training loss; seed %lld, epoch %zu.%s", (long long)surface->run.seed,
+                 surface->epoch, surface->not_finite > 0 ? " Hatched: not finite." : "");
+        open_figure(out, id, from, name, note);
+        SF_TRY(sf_surface_draw(out, landscape, i, SF_SURFACE_LOSS, false));
+        fputs("</figure>\n", out);
+    }
+    open_figure(out, "lipschitz", from, "Estimated Lipschitz constants",
+                "Quantiles over pairs of neighbouring points inside the square.");
+    SF_TRY(sf_lipschitz_draw(out, landscape, false));
+    fputs("</figure>\n</div>\n", out);
+    return SF_OK;
+}
+
+sf_status sf_evidence_print(FILE *out, const sf_evidence *evidence) {
+    SF_TRY(print_measures(out, evidence));
+    if (evidence->landscape == NULL) return SF_OK;
+    return print_surfaces(out, evidence->landscape, evidence->recorded.from);
+}
+
+static sf_status write_file(const sf_evidence *evidence, const char *folder, const char *stem, const entry *e,
+                            bool is_csv) {
+    char path[SF_PATH_SIZE];
+    const int length = snprintf(path, sizeof path, "%s/%s%s.%s", folder, stem, e->name, is_csv ? "csv" : "svg");
+    if (length < 0 || (size_t)length >= sizeof path)
+        return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", folder);
+    sf_atomic_file file;
+    SF_TRY(sf_atomic_open(&file, path));
+    const sf_status status = is_csv ? write_csv(file.stream, evidence, e) : draw(file.stream, evidence, e, true);
+    if (status == SF_OK) return sf_atomic_commit(&file);
+    sf_atomic_abandon(&file);
+    return status;
+}
+
+static sf_status write_entries(const sf_evidence *evidence, const char *folder, const char *stem) {
+    for (size_t i = 0; i < ENTRIES; i++) {
+        if (!is_there(evidence, &entries[i])) continue;
+        SF_TRY(write_file(evidence, folder, stem, &entries[i], false));
+        SF_TRY(write_file(evidence, folder, stem, &entries[i], true));
+    }
+    return SF_OK;
+}
+
+sf_status sf_evidence_write(const sf_evidence *evidence, const char *folder, const char *stem) {
+    char beginning[SF_FILE_STEM_SIZE + 1];
+    snprintf(beginning, sizeof beginning, "%s-", stem);
+    SF_TRY(write_entries(evidence, folder, beginning));
+    if (evidence->landscape == NULL) return SF_OK;
+    return sf_surfaces_write(evidence->landscape, folder, beginning);
+}
+
+sf_status sf_regions_write_figures(const sf_region_point *points, size_t count, const char *folder) {
+    const sf_evidence only = {.points = (sf_region_point *)points, .point_count = count};
+    if (!sf_region_is_there(points, count))
+        return sf_fail(SF_BAD_INPUT, "no point can be drawn: a delta_s is 0 or not finite at every quantile shown");
+    SF_TRY(sf_figures_folder(folder));
+    return write_entries(&only, folder, "");
+}

@@ -1,0 +1,203 @@
+#include "report/measured_figure.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "lab/statistics.h"
+#include "report/figure.h"
+#include "report/panels.h"
+#include "report/surface_figure.h"
+
+enum { MOST_POINTS = 400 };
+
+/* Which quantiles are shown: the upper ones, but of a separation the lower ones, where it is dangerous. */
+static size_t quantile_of(sf_measure measure, size_t panel) {
+    static const size_t upper[SF_PANELS] = {5, 6, 7, 8}; /* 50, 75, 90, 95 % */
+    return measure == SF_SEPARATION ? SF_QUANTILES - 1 - upper[panel] : upper[panel];
+}
+
+typedef struct curve { /* of a group */
+    size_t group, count;
+    size_t *epochs, *runs;       /* [count]; runs: with values there */
+    double (*values)[SF_PANELS]; /* [count]: NaN where no run has one */
+} curve;
+
+static void close_curve(curve *c) {
+    sf_release(c->epochs);
+    sf_release(c->runs);
+    sf_release(c->values);
+    *c = (curve){0};
+}
+
+static int by_size(const void *a, const void *b) {
+    const size_t left = *(const size_t *)a, right = *(const size_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* Every epoch at which a run of the group was measured, once. */
+static sf_status collect_epochs(curve *c, const sf_recorded *recorded) {
+    const size_t members = sf_study_group(recorded->study, c->group)->runs;
+    size_t total = 0;
+    for (size_t m = 0; m < members; m++) total += recorded->runs[sf_study_member(recorded->study, c->group, m)].count;
+    SF_TRY(SF_NEW(&c->epochs, total));
+    for (size_t m = 0; m < members; m++) {
+        const size_t run = sf_study_member(recorded->study, c->group, m);
+        for (size_t r = 0; r < recorded->runs[run].count; r++)
+            c->epochs[c->count++] = recorded->rows[recorded->runs[run].first + r].epoch;
+    }
+    if (c->count == 0) return SF_OK;
+    qsort(c->epochs, c->count, sizeof *c->epochs, by_size);
+    size_t kept = 1;
+    for (size_t i = 1; i < c->count; i++)
+        if (c->epochs[i] != c->epochs[kept - 1]) c->epochs[kept++] = c->epochs[i];
+    c->count = kept;
+    return SF_OK;
+}
+
+/* What the run was last measured as at this epoch or before; a run that has stopped keeps its last value. */
+static const sf_recorded_row *row_at(const sf_recorded *recorded, size_t run, size_t epoch) {
+    const sf_recorded_row *rows = recorded->rows + recorded->runs[run].first;
+    size_t low = 0, high = recorded->runs[run].count; /* rows before low are of such epochs, from high on are not */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (rows[middle].epoch <= epoch)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 ? &rows[low - 1] : NULL;
+}
+
+static double median_at(size_t *runs, const sf_recorded *recorded, size_t group, sf_measure measure, size_t quantile,
+                        size_t epoch, double *values) {
+    size_t count = 0;
+    for (size_t m = 0; m < sf_study_group(recorded->study, group)->runs; m++) {
+        const sf_recorded_row *row = row_at(recorded, sf_study_member(recorded->study, group, m), epoch);
+        if (row != NULL && isfinite(row->at[measure][quantile])) values[count++] = row->at[measure][quantile];
+    }
+    *runs = count;
+    return count > 0 ? sf_quantile(values, count, 0.5) : NAN;
+}
+
+static sf_status open_curve(curve *c, const sf_recorded *recorded, size_t group, sf_measure measure) {
+    double *values;
+    *c = (curve){.group = group};
+    SF_TRY(SF_NEW(&values, sf_study_group(recorded->study, group)->runs));
+    sf_status status = collect_epochs(c, recorded);
+    if (status == SF_OK) status = SF_NEW(&c->runs, c->count);
+    if (status == SF_OK) status = SF_NEW(&c->values, c->count);
+    for (size_t e = 0; e < c->count && status == SF_OK; e++)
+        for (size_t p = 0; p < SF_PANELS; p++)
+            c->values[e][p] =
+                median_at(&c->runs[e], recorded, group, measure, quantile_of(measure, p), c->epochs[e], values);
+    sf_release(values);
+    return status;
+}
+
+bool sf_measured_is_there(const sf_recorded *recorded, sf_measure measure) {
+    for (size_t i = 0; i < recorded->row_count; i++)
+        if (isfinite(recorded->rows[i].at[measure][quantile_of(measure, 0)])) return true;
+    return false;
+}
+
+typedef struct drawing {
+    curve curves[SF_MOST_SERIES];
+    size_t count;
+    sf_panels frame;
+} drawing;
+
+static sf_status open_drawing(drawing *d, const sf_recorded *recorded, sf_measure measure) {
+    double last = 1, high = 0, least_positive = INFINITY;
+    *d = (drawing){0};
+    for (size_t g = recorded->from; g < recorded->to && d->count < SF_MOST_SERIES; g++) {
+        curve *c = &d->curves[d->count++];
+        SF_TRY(open_curve(c, recorded, g, measure));
+        for (size_t e = 0; e < c->count; e++)
+            for (size_t p = 0; p < SF_PANELS; p++) {
+                const double value = c->values[e][p];
+                if (isnan(value)) continue;
+                last = fmax(last, (double)c->epochs[e]);
+                high = fmax(high, value);
+                if (value > 0) least_positive = fmin(least_positive, value);
+            }
+    }
+    d->frame.x = (sf_scale){.low = 0, .high = last};
+    d->frame.y = (sf_scale){.low = 0, .high = high > 0 ? 1.05 * high : 1};
+    if (measure != SF_IN_DEGREE && high / least_positive >= 20)
+        d->frame.y = (sf_scale){.low = least_positive / 1.2, .high = 1.2 * high, .is_log = true};
+    return SF_OK;
+}
+
+static void draw_curve(FILE *out, const drawing *d, const curve *c, const sf_recorded *recorded, size_t panel,
+                       bool standalone) {
+    const size_t style = sf_figure_style(recorded->study, recorded->from, c->group);
+    const size_t step = c->count / MOST_POINTS + 1;
+    double xs[MOST_POINTS + 2], ys[MOST_POINTS + 2];
+    size_t count = 0;
+    for (size_t e = 0; e < c->count; e = e + step < c->count || e + 1 == c->count ? e + step : c->count - 1) {
+        if (isnan(c->values[e][panel])) continue;
+        xs[count] = (double)c->epochs[e];
+        ys[count++] = c->values[e][panel];
+    }
+    if (count == 0) return;
+    fprintf(out, "<g class=\"series c%zu d%zu\" data-series=\"%zu\" data-name=\"", sf_style_colour(style),
+            sf_style_dash(style), c->group - recorded->from);
+    sf_markup_text(out, sf_study_group(recorded->study, c->group)->name);
+    fputs("\"><path class=\"line\" d=\"", out);
+    sf_svg_path(out, &d->frame.x, &d->frame.y, xs, ys, count);
+    fputc('"', out);
+    sf_style_paint(out, style, false, standalone);
+    fprintf(out, "/><circle class=\"end\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"", sf_scale_place(&d->frame.x, xs[count - 1]),
+            sf_scale_place(&d->frame.y, ys[count - 1]));
+    if (standalone) fprintf(out, " fill=\"%s\"", sf_style_ink(style));
+    fputs("/></g>\n", out);
+}
+
+sf_status sf_measured_draw(FILE *out, const sf_recorded *recorded, sf_measure measure, const char *title,
+                           bool standalone) {
+    drawing *d;
+    SF_TRY(SF_NEW(&d, 1));
+    const sf_status status = open_drawing(d, recorded, measure);
+    if (status == SF_OK) {
+        const sf_keys keys = {.study = recorded->study, .from = recorded->from, .to = recorded->to};
+        sf_surface_open_svg(out, SF_PANELS_WIDTH, SF_PANELS_HEIGHT + (standalone ? sf_keys_height(&keys) : 0), title,
+                            standalone);
+        for (size_t p = 0; p < SF_PANELS; p++) {
+            char percent[16];
+            snprintf(percent, sizeof percent, "%g %%", sf_quantile_percents[quantile_of(measure, p)]);
+            sf_panels_frame(out, &d->frame, p, percent, true);
+            for (size_t i = 0; i < d->count; i++) draw_curve(out, d, &d->curves[i], recorded, p, standalone);
+        }
+        sf_panels_axes(out, "epoch", title);
+        if (standalone) sf_keys_draw(out, &keys, SF_PANELS_HEIGHT);
+        fputs("</svg>\n", out);
+    }
+    for (size_t i = 0; i < d->count; i++) close_curve(&d->curves[i]);
+    sf_release(d);
+    return status;
+}
+
+static void write_rows(FILE *out, const curve *c, const char *name) {
+    for (size_t e = 0; e < c->count; e++) {
+        if (c->runs[e] == 0) continue;
+        sf_csv_text(out, name);
+        fprintf(out, ",%zu,%zu", c->epochs[e], c->runs[e]);
+        for (size_t p = 0; p < SF_PANELS; p++) fprintf(out, ",%.10g", c->values[e][p]);
+        fputc('\n', out);
+    }
+}
+
+sf_status sf_measured_write_csv(FILE *out, const sf_recorded *recorded, sf_measure measure) {
+    fputs("variant,epoch,runs", out);
+    for (size_t p = 0; p < SF_PANELS; p++) fprintf(out, ",q%g", sf_quantile_percents[quantile_of(measure, p)]);
+    fputc('\n', out);
+    for (size_t g = recorded->from; g < recorded->to; g++) {
+        curve c;
+        const sf_status status = open_curve(&c, recorded, g, measure);
+        if (status == SF_OK) write_rows(out, &c, sf_study_group(recorded->study, g)->name);
+        close_curve(&c);
+        SF_TRY(status);
+    }
+    return SF_OK;
+}

@@ -1,0 +1,15 @@
+/* Quantiles of a recorded measure over training, by group: the median over seeds of four quantiles, a panel each. */
+#ifndef SF_REPORT_MEASURED_FIGURE_H
+#define SF_REPORT_MEASURED_FIGURE_H
+
+#include <stdio.h>
+
+#include "lab/recorded.h"
+
+/* Whether any run has values of it. */
+bool sf_measured_is_there(const sf_recorded *recorded, sf_measure measure);
+sf_status sf_measured_draw(FILE *out, const sf_recorded *recorded, sf_measure measure, const char *title,
+                           bool standalone);
+sf_status sf_measured_write_csv(FILE *out, const sf_recorded *recorded, sf_measure measure);
+
+#endif

@@ -92,11 +92,15 @@ static json_t *result_as_json(const sf_paper_info *info, sf_paper_scale scale, c
                      "finished", (json_int_t)result->finished, "comparisons", rows);
 }
 
-static void print_result(const sf_paper_info *info, sf_paper_scale scale, const sf_paper_result *result) {
-    printf("\n%s: %s\nsays: %s\n", info->id, info->title, info->statement);
+static void print_rows(const sf_paper_result *result) {
     for (size_t i = 0; i < result->row_count; i++)
         printf("  %-15s  %s: %s\n", sf_paper_word_text(result->rows[i].word), result->rows[i].what,
                result->rows[i].numbers);
+}
+
+static void print_result(const sf_paper_info *info, sf_paper_scale scale, const sf_paper_result *result) {
+    printf("\n%s: %s\nsays: %s\n", info->id, info->title, info->statement);
+    print_rows(result);
     printf("%s at scale %s%s%s%s: %s\n", sf_paper_word_text(result->word), sf_paper_scale_name(scale),
            *info->note != '\0' ? " (" : "", info->note, *info->note != '\0' ? ")" : "", result->sentence);
 }
@@ -177,6 +181,12 @@ static int check_and_run(const cli_request *request) {
     return run_entries(request);
 }
 
+static void print_told(const sf_paper_info *info, sf_paper_scale scale, const sf_paper_result *result, bool brief) {
+    printf("%-30s %-7s %-15s  %s\n", info->id, sf_paper_scale_name(scale), sf_paper_word_text(result->word),
+           result->sentence);
+    if (result->word != SF_NOT_ENOUGH_RUNS && !brief) print_rows(result);
+}
+
 /* A scale is told of if some of its runs are there; the one asked for always. */
 static int tell_entry(json_t *rows, size_t entry, sf_store *store, const sf_config *config) {
     for (int scale = SF_SMOKE; scale < SF_SCALES; scale++) {
@@ -190,8 +200,7 @@ static int tell_entry(json_t *rows, size_t entry, sf_store *store, const sf_conf
             if (rows != NULL)
                 json_array_append_new(rows, result_as_json(&info, (sf_paper_scale)scale, result));
             else
-                printf("%-30s %-7s %-15s  %s\n", info.id, sf_paper_scale_name((sf_paper_scale)scale),
-                       sf_paper_word_text(result->word), result->sentence);
+                print_told(&info, (sf_paper_scale)scale, result, config->quiet != 0);
         }
         sf_paper_close(paper);
         if (status != SF_OK) return fail(status);

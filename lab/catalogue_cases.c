@@ -1,6 +1,7 @@
 /* From the runs of an entry, and what was measured at them, to the rows of its verdict. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -252,9 +253,7 @@ static sf_status read_dispersion(dispersion *out, sf_store *store, const run_pai
 }
 
 static double keys_of(const sf_paper *paper, size_t group) {
-    double k = 1;
-    sscanf(run_of(paper, group, 0)->attention, "topk:%lf", &k);
-    return k;
+    return strtod(run_of(paper, group, 0)->attention + strlen("topk:"), NULL);
 }
 
 typedef sf_status pairs_user(sf_paper *paper, sf_store *store, size_t group, const run_pair *pairs, size_t count);

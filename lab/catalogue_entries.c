@@ -7,15 +7,15 @@
  * Settings are those of the tasks' recipes unless named. Entries share runs: equal settings are one run. */
 #include "lab/catalogue.h"
 
-#define EIGHT_TASKS                                                                                                    \
-    "listops,even-pairs,missing-duplicate,stack-manipulation,parity,cycle-navigation,modular-arithmetic-brackets,"     \
-    "solve-equation"
+static const char eight_tasks[] =
+    "listops,even-pairs,missing-duplicate,stack-manipulation,parity,cycle-navigation,modular-arithmetic-brackets,"
+    "solve-equation";
 #define OTHER_FOUR  "parity,cycle-navigation,modular-arithmetic-brackets,solve-equation"
 #define THREE_QUICK "even-pairs,missing-duplicate,stack-manipulation"
 #define K5          "full,topk:5,banded:5,block:5"
-#define ALL_MECHANISMS                                                                                                 \
-    "full,topk:5,topk:9,banded:5,banded:9,banded:5+global:1,banded:9+global:1,banded:5+global:3,banded:9+global:3,"    \
-    "block:5,block:9,block:5+global:1,block:9+global:1,block:5+global:3,block:9+global:3"
+static const char all_mechanisms[] =
+    "full,topk:5,topk:9,banded:5,banded:9,banded:5+global:1,banded:9+global:1,banded:5+global:3,banded:9+global:3,"
+    "block:5,block:9,block:5+global:1,block:9+global:1,block:5+global:3,block:9+global:3";
 #define K_SWEEP "topk:1,topk:3,topk:5,topk:9,topk:15,topk:25,full"
 
 #define SMOKE                                                                                                          \
@@ -105,39 +105,39 @@ static const sf_paper_entry entries[] = {
          "top-5 reaches 95 % training accuracy sooner than full attention on every task; bands and blocks of 5 "
          "do not",
      .add_rows = sf_rows_of_curves,
-     .plans = {SMOKE_PLAN("task", EIGHT_TASKS, "attention", K5),
+     .plans = {SMOKE_PLAN("task", eight_tasks, "attention", K5),
                LAPTOP_PLAN(THREE_NOTE, TEST_SEEDS, "task", THREE_QUICK, "attention", K5, "seeds", "6"),
-               PAPER_PLAN(TEST_SEEDS, "task", EIGHT_TASKS, "attention", K5, "seeds", "10")}},
+               PAPER_PLAN(TEST_SEEDS, "task", eight_tasks, "attention", K5, "seeds", "10")}},
     {.id = "fig-9-12",
      .title = "ReLU, mask sizes 5 and 9, with 0, 1 and 3 global tokens",
      .statement = "top-5 and top-9 reach 95 % training accuracy sooner than full attention; bands and blocks do not, "
                   "whatever their size and global tokens",
      .add_rows = sf_rows_of_curves,
-     .plans = {SMOKE_PLAN("task", "even-pairs", "attention", ALL_MECHANISMS),
+     .plans = {SMOKE_PLAN("task", "even-pairs", "attention", all_mechanisms),
                LAPTOP_PLAN("even-pairs alone, three seeds", FEW_SEEDS, "task", "even-pairs", "attention",
-                           ALL_MECHANISMS, "seeds", "3"),
+                           all_mechanisms, "seeds", "3"),
                PAPER_PLAN(TEST_SEEDS, "task", "listops,even-pairs,missing-duplicate,stack-manipulation", "attention",
-                          ALL_MECHANISMS, "seeds", "10")}},
+                          all_mechanisms, "seeds", "10")}},
     {.id = "fig-13-14",
      .title = "the same with GELU",
      .statement = "with GELU, too, top-5 and top-9 reach 95 % training accuracy sooner than full attention, and bands "
                   "and blocks do not",
      .add_rows = sf_rows_of_curves,
-     .plans = {SMOKE_PLAN("task", "even-pairs", "attention", ALL_MECHANISMS, "activation", "gelu"),
+     .plans = {SMOKE_PLAN("task", "even-pairs", "attention", all_mechanisms, "activation", "gelu"),
                LAPTOP_PLAN("even-pairs alone, without global tokens, three seeds", FEW_SEEDS, "task", "even-pairs",
                            "attention", "full,topk:5,topk:9,banded:5,block:5", "activation", "gelu", "seeds", "3"),
                PAPER_PLAN(TEST_SEEDS, "task", "listops,even-pairs,missing-duplicate,stack-manipulation", "attention",
-                          ALL_MECHANISMS, "activation", "gelu", "seeds", "10")}},
+                          all_mechanisms, "activation", "gelu", "seeds", "10")}},
     {.id = "fig-15-16",
      .title = "the same with Mish",
      .statement = "with Mish, too, top-5 and top-9 reach 95 % training accuracy sooner than full attention, and bands "
                   "and blocks do not",
      .add_rows = sf_rows_of_curves,
-     .plans = {SMOKE_PLAN("task", "even-pairs", "attention", ALL_MECHANISMS, "activation", "mish"),
+     .plans = {SMOKE_PLAN("task", "even-pairs", "attention", all_mechanisms, "activation", "mish"),
                LAPTOP_PLAN("even-pairs alone, without global tokens, three seeds", FEW_SEEDS, "task", "even-pairs",
                            "attention", "full,topk:5,topk:9,banded:5,block:5", "activation", "mish", "seeds", "3"),
                PAPER_PLAN(TEST_SEEDS, "task", "listops,even-pairs,missing-duplicate,stack-manipulation", "attention",
-                          ALL_MECHANISMS, "activation", "mish", "seeds", "10")}},
+                          all_mechanisms, "activation", "mish", "seeds", "10")}},
     {.id = "fig-17-18",
      .title = "the four tasks that do not generalize",
      .statement =
@@ -147,7 +147,7 @@ static const sf_paper_entry entries[] = {
      .plans = {SMOKE_PLAN("task", OTHER_FOUR, "attention", K5),
                LAPTOP_PLAN("three seeds, full and top-5; these tasks take 600 to 1000 epochs", FEW_SEEDS, "task",
                            OTHER_FOUR, "attention", "full,topk:5", "seeds", "3", "stop-at", "95"),
-               PAPER_PLAN(TEST_SEEDS, "task", OTHER_FOUR, "attention", ALL_MECHANISMS, "seeds", "10")}},
+               PAPER_PLAN(TEST_SEEDS, "task", OTHER_FOUR, "attention", all_mechanisms, "seeds", "10")}},
     {.id = "fig-19-20",
      .title = "language model (preliminary in the paper)",
      .statement = "top-k lowers the loss of a next-token model sooner than full attention",
@@ -213,17 +213,17 @@ static const sf_paper_entry entries[] = {
      .title = "full attention fits every task",
      .statement = "full attention reaches 100 % training accuracy (here: 99.9 % for most seeds) on all eight tasks",
      .add_rows = sf_rows_of_fits,
-     .plans = {SMOKE_PLAN("task", EIGHT_TASKS, "attention", "full"),
+     .plans = {SMOKE_PLAN("task", eight_tasks, "attention", "full"),
                LAPTOP_PLAN(THREE_NOTE, FEW_SEEDS, "task", THREE_QUICK, "attention", "full", "seeds", "6"),
-               PAPER_PLAN(TEST_SEEDS, "task", EIGHT_TASKS, "attention", "full", "seeds", "10")}},
+               PAPER_PLAN(TEST_SEEDS, "task", eight_tasks, "attention", "full", "seeds", "10")}},
     {.id = "claim-generalizes-on-four",
      .title = "full attention generalizes on four of eight tasks",
      .statement = "full attention generalizes (here: held-out accuracy ten points above the most frequent label) on "
                   "listops, even-pairs, missing-duplicate and stack-manipulation, and not on the other four tasks",
      .add_rows = sf_rows_of_generalizing,
-     .plans = {SMOKE_PLAN("task", EIGHT_TASKS, "attention", "full"),
+     .plans = {SMOKE_PLAN("task", eight_tasks, "attention", "full"),
                LAPTOP_PLAN(THREE_NOTE, FEW_SEEDS, "task", THREE_QUICK, "attention", "full", "seeds", "6"),
-               PAPER_PLAN(TEST_SEEDS, "task", EIGHT_TASKS, "attention", "full", "seeds", "10")}},
+               PAPER_PLAN(TEST_SEEDS, "task", eight_tasks, "attention", "full", "seeds", "10")}},
     {.id = "claim-parity-chance",
      .title = "parity is learned by heart",
      .statement =
@@ -239,27 +239,27 @@ static const sf_paper_entry entries[] = {
      .statement = "top-5 reaches 95 % training accuracy sooner than full attention on every task (about 1.3 times on "
                   "listops, 8.8 times at most)",
      .add_rows = sf_rows_of_curves,
-     .plans = {SMOKE_PLAN("task", EIGHT_TASKS, "attention", "full,topk:5"),
+     .plans = {SMOKE_PLAN("task", eight_tasks, "attention", "full,topk:5"),
                LAPTOP_PLAN(THREE_NOTE, TEST_SEEDS, "task", THREE_QUICK, "attention", "full,topk:5", "seeds", "6"),
-               PAPER_PLAN(TEST_SEEDS, "task", EIGHT_TASKS, "attention", "full,topk:5", "seeds", "10")}},
+               PAPER_PLAN(TEST_SEEDS, "task", eight_tasks, "attention", "full,topk:5", "seeds", "10")}},
     {.id = "claim-topk-generalizes",
      .title = "top-k generalizes as well or better",
      .statement =
          "the best held-out accuracy of top-5 is that of full attention or better (here: at most a point below) "
          "on every task",
      .add_rows = sf_rows_of_accuracy,
-     .plans = {SMOKE_PLAN("task", EIGHT_TASKS, "attention", "full,topk:5"),
+     .plans = {SMOKE_PLAN("task", eight_tasks, "attention", "full,topk:5"),
                LAPTOP_PLAN(THREE_NOTE, TEST_SEEDS, "task", THREE_QUICK, "attention", "full,topk:5", "seeds", "6"),
-               PAPER_PLAN(TEST_SEEDS, "task", EIGHT_TASKS, "attention", "full,topk:5", "seeds", "10")}},
+               PAPER_PLAN(TEST_SEEDS, "task", eight_tasks, "attention", "full,topk:5", "seeds", "10")}},
     {.id = "claim-fixed-no-better",
      .title = "input-agnostic sparsity brings nothing",
      .statement = "bands and blocks of 5 reach 95 % training accuracy no sooner than full attention on any task; some "
                   "never do",
      .add_rows = sf_rows_of_curves,
-     .plans = {SMOKE_PLAN("task", EIGHT_TASKS, "attention", "full,banded:5,block:5"),
+     .plans = {SMOKE_PLAN("task", eight_tasks, "attention", "full,banded:5,block:5"),
                LAPTOP_PLAN(THREE_NOTE, TEST_SEEDS, "task", THREE_QUICK, "attention", "full,banded:5,block:5", "seeds",
                            "6"),
-               PAPER_PLAN(TEST_SEEDS, "task", EIGHT_TASKS, "attention", "full,banded:5,block:5", "seeds", "10")}},
+               PAPER_PLAN(TEST_SEEDS, "task", eight_tasks, "attention", "full,banded:5,block:5", "seeds", "10")}},
     {.id = "claim-robust",
      .title = "the advantage holds across settings",
      .statement = "top-5 reaches 95 % training accuracy sooner than full attention across activations, blocks, heads, "
@@ -285,7 +285,7 @@ static const sf_paper_entry entries[] = {
      .add_rows = sf_rows_of_dispersion,
      .plans = {SMOKE_PLAN("task", "even-pairs,missing-duplicate", "attention", "full,topk:5"),
                LAPTOP_PLAN(THREE_NOTE, FEW_SEEDS, "task", THREE_QUICK, "attention", "full,topk:5", "seeds", "6"),
-               PAPER_PLAN(TEST_SEEDS, "task", EIGHT_TASKS, "attention", "full,topk:5", "seeds", "10")}},
+               PAPER_PLAN(TEST_SEEDS, "task", eight_tasks, "attention", "full,topk:5", "seeds", "10")}},
     {.id = "claim-lipschitz-lower",
      .title = "top-k lowers the estimated Lipschitz constants",
      .statement =
@@ -296,7 +296,7 @@ static const sf_paper_entry entries[] = {
      .plans = {SMOKE_PLAN("task", "even-pairs", "attention", "full,topk:5"),
                LAPTOP_PLAN("even-pairs and missing-duplicate, three seeds, 21 x 21 points on 1000 sequences", FEW_SEEDS,
                            "task", "even-pairs,missing-duplicate", "attention", "full,topk:5", "seeds", "3"),
-               PAPER_PLAN(TEST_SEEDS, "task", EIGHT_TASKS, "attention", "full,topk:5", "seeds", "10")}},
+               PAPER_PLAN(TEST_SEEDS, "task", eight_tasks, "attention", "full,topk:5", "seeds", "10")}},
     {.id = "follow-k-sweep",
      .title = "how many keys: expressivity against stability",
      .statement =
@@ -307,7 +307,7 @@ static const sf_paper_entry entries[] = {
                LAPTOP_PLAN("even-pairs and stack-manipulation, three seeds; runs stop at 95 % training accuracy",
                            FEW_SEEDS, "task", "even-pairs,stack-manipulation", "attention", K_SWEEP, "seeds", "3",
                            "stop-at", "95"),
-               PAPER_PLAN(TEST_SEEDS, "task", EIGHT_TASKS, "attention", K_SWEEP, "seeds", "10", "stop-at", "95")}},
+               PAPER_PLAN(TEST_SEEDS, "task", eight_tasks, "attention", K_SWEEP, "seeds", "10", "stop-at", "95")}},
     {.id = "follow-delta-speedup",
      .title = "is the lower dispersion what makes it faster?",
      .statement =
@@ -317,7 +317,7 @@ static const sf_paper_entry entries[] = {
      .add_rows = sf_rows_of_delta_and_speed,
      .plans = {SMOKE_PLAN("task", THREE_QUICK, "attention", "full,topk:5"),
                LAPTOP_PLAN(THREE_NOTE, FEW_SEEDS, "task", THREE_QUICK, "attention", "full,topk:5", "seeds", "6"),
-               PAPER_PLAN(TEST_SEEDS, "task", EIGHT_TASKS, "attention", "full,topk:5", "seeds", "10")}},
+               PAPER_PLAN(TEST_SEEDS, "task", eight_tasks, "attention", "full,topk:5", "seeds", "10")}},
     {.id = "follow-mask-stability",
      .title = "do stable masks learn faster?",
      .statement =
@@ -328,7 +328,7 @@ static const sf_paper_entry entries[] = {
      .plans = {SMOKE_PLAN("task", "even-pairs", "attention", "topk:1,topk:3,topk:5,full"),
                LAPTOP_PLAN("even-pairs, three seeds", FEW_SEEDS, "task", "even-pairs", "attention", K_SWEEP, "seeds",
                            "3"),
-               PAPER_PLAN(TEST_SEEDS, "task", EIGHT_TASKS, "attention", K_SWEEP, "seeds", "10")}},
+               PAPER_PLAN(TEST_SEEDS, "task", eight_tasks, "attention", K_SWEEP, "seeds", "10")}},
     {.id = "follow-length",
      .title = "other lengths than those trained at",
      .statement =

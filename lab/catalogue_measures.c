@@ -41,7 +41,7 @@ static sf_status measure_scores(const sf_paper *paper, sf_store *store, const sf
             finding->value = measures[kept[m]].at[q];
         }
     sf_analysis_destroy(analysis);
-    return sf_findings_keep(store, run, findings, KEPT * SF_QUANTILES);
+    return sf_findings_keep(store, run, findings, sizeof findings / sizeof *findings);
 }
 
 const sf_paper_probe sf_probe_scores = {

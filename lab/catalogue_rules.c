@@ -207,9 +207,10 @@ sf_paper_word sf_rule_overall(char sentence[2 * SF_PAPER_TEXT_SIZE], const sf_pa
         words[rows[i].word]++;
         if (rows[i].word == SF_DISAGREES && *against == '\0') against = rows[i].what;
     }
-    snprintf(sentence, 2 * SF_PAPER_TEXT_SIZE, "%zu of %zu comparisons agree, %zu disagree%s%s%s, %zu cannot be told",
-             words[SF_AGREES], count, words[SF_DISAGREES], *against != '\0' ? " (first: " : "", against,
-             *against != '\0' ? ")" : "", words[SF_NOT_ENOUGH_RUNS]);
+    snprintf(sentence, (size_t)2 * SF_PAPER_TEXT_SIZE,
+             "%zu of %zu comparisons agree, %zu disagree%s%s%s, %zu cannot be told", words[SF_AGREES], count,
+             words[SF_DISAGREES], *against != '\0' ? " (first: " : "", against, *against != '\0' ? ")" : "",
+             words[SF_NOT_ENOUGH_RUNS]);
     if (words[SF_DISAGREES] > 0) return SF_DISAGREES;
     return count > 0 && words[SF_AGREES] == count ? SF_AGREES : SF_NOT_ENOUGH_RUNS;
 }

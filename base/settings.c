@@ -126,6 +126,8 @@ static const sf_setting table[] = {
      NULL, "S", "seed of the two directions of a loss surface"},
     {"extent", SF_REAL, SF_GROUP_SURFACE, AT(extent), "1", 1e-6, 1e12, NULL, "X",
      "half the side of the surface; at 1 the weights and the step away from them are equally large"},
+    {"scale", SF_CHOICE, SF_GROUP_PAPER, AT(scale), "laptop", 0, 0, "smoke|laptop|paper", NULL,
+     "how much: seconds to see that it works, what two cores do in minutes to hours, or all of the paper"},
 };
 
 enum { SETTINGS = sizeof table / sizeof *table };

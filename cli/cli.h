@@ -39,7 +39,7 @@ typedef struct cli_verb {
 
 extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_landscape, verb_evaluate,
     verb_distance, verb_bench, verb_runs, verb_export, verb_check, verb_data, verb_solve, verb_parity, verb_list,
-    verb_man, verb_completion;
+    verb_man, verb_completion, verb_paper;
 
 const cli_verb *verb_at(size_t i); /* NULL past the end */
 

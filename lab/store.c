@@ -73,6 +73,10 @@ static const char *const migrations[] = {
     "CREATE TABLE IF NOT EXISTS surface_points ("
     "  surface INTEGER NOT NULL REFERENCES surfaces(number), point INTEGER NOT NULL, loss REAL,"
     "  correct INTEGER NOT NULL, PRIMARY KEY (surface, point)) WITHOUT ROWID;",
+    /* Numbers measured at a run's weights; NULL: measured, and not defined. */
+    "CREATE TABLE IF NOT EXISTS findings ("
+    "  run INTEGER NOT NULL REFERENCES runs(number), weights TEXT NOT NULL, name TEXT NOT NULL, value REAL,"
+    "  PRIMARY KEY (run, weights, name)) WITHOUT ROWID;",
 };
 enum { SCHEMA = sizeof migrations / sizeof *migrations };
 

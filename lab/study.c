@@ -306,7 +306,7 @@ static void arrive(sf_arrival *arrival, bool now, size_t epoch) {
     *arrival = (sf_arrival){.epochs = (double)epoch, .reached = now};
 }
 
-static sf_outcome outcome_of(const sf_study *study, size_t run) {
+sf_outcome sf_study_outcome(const sf_study *study, size_t run) {
     const sf_curve *curve = &study->curves[run];
     const sf_config *config = &study->runs[run].config;
     sf_outcome out = {.seed = config->seed, .diverged = curve->diverged};
@@ -368,7 +368,7 @@ sf_status sf_study_judge(sf_study *study, sf_store *store) {
         for (size_t m = 0; m < group->runs; m++) {
             const size_t run = sf_study_member(study, g, m);
             if (study->curves[run].finished)
-                outcomes[study->first_members[g] + group->finished++] = outcome_of(study, run);
+                outcomes[study->first_members[g] + group->finished++] = sf_study_outcome(study, run);
         }
     }
     size_t failed = 0;

@@ -3,6 +3,7 @@
 #define SF_LAB_STUDY_H
 
 #include "lab/layers.h"
+#include "lab/verdict.h"
 #include "semfocus/study.h"
 
 typedef struct sf_curve {
@@ -35,6 +36,9 @@ struct sf_study {
 
 /* Layers by place: built in, defaults, overrides, then the variants. */
 enum { SF_LAYER_BUILT_IN, SF_LAYER_DEFAULTS, SF_LAYER_OVERRIDES, SF_LAYER_VARIANTS };
+
+/* How a run whose curve was read ended. */
+sf_outcome sf_study_outcome(const sf_study *study, size_t run);
 
 sf_status sf_study_begin_variant(sf_study *study, const char *name, size_t line);
 

@@ -8,6 +8,7 @@
 #include "semfocus/followup.h"
 #include "semfocus/landscape.h"
 #include "semfocus/measure.h"
+#include "semfocus/paper.h"
 #include "semfocus/parity.h"
 #include "semfocus/report.h"
 #include "semfocus/session.h"

@@ -24,6 +24,7 @@ typedef enum sf_device { SF_CPU } sf_device;
 typedef enum sf_precision { SF_F32, SF_BF16 } sf_precision;
 typedef enum sf_export_format { SF_SAFETENSORS, SF_CSV } sf_export_format;
 typedef enum sf_weights_at { SF_AT_LAST, SF_AT_BEST, SF_AT_INIT } sf_weights_at;
+typedef enum sf_paper_scale { SF_SMOKE, SF_LAPTOP, SF_PAPER, SF_SCALES } sf_paper_scale;
 
 typedef struct sf_config {
     /* data */
@@ -52,6 +53,7 @@ typedef struct sf_config {
     double extent;
     int64_t bounds, lipschitz, mask_stability;
     double perturbed;
+    int64_t scale;  /* sf_paper_scale */
     uint64_t given; /* bit i: setting i of the table was set by the user */
 } sf_config;
 
@@ -76,7 +78,8 @@ typedef enum sf_setting_group {
     SF_GROUP_ANALYSIS = 32768, /* on which data, and what is told */
     SF_GROUP_SURFACE = 65536,  /* of which plane around them */
     SF_GROUP_SAMPLES = 131072, /* on how many sequences */
-    SF_GROUP_LENGTHS = 262144  /* on how long ones */
+    SF_GROUP_LENGTHS = 262144, /* on how long ones */
+    SF_GROUP_PAPER = 2097152   /* how much of the paper */
 } sf_setting_group;
 
 /* What a run depends on, and what a study takes: on the command line and in a file. */

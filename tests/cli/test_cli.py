@@ -6,7 +6,7 @@ import unittest
 from harness import TINY, Case, run
 
 VERBS = ["train", "compare", "study", "report", "analyze", "landscape", "evaluate", "distance", "runs", "export",
-         "check", "data", "solve", "parity", "bench", "list", "man", "completion"]
+         "check", "data", "solve", "parity", "bench", "list", "man", "completion", "paper"]
 GIB = 1 << 30
 BAD_NUMBERS = ["", " ", "-", "+", ".", "x", "nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999", "0x10",
                "0x1p3",
@@ -37,6 +37,8 @@ class Cli(Case):
             return ["compare", "even-pairs", *TINY, "--epochs", "1", "--quiet"]
         if name in ("at", "split", "samples", "perturbed"):
             return ["analyze", *self.trained_run()]
+        if name == "scale":
+            return ["paper", "status", "--store", self.folder / "none"]
         if name in ("grid", "direction-seed", "extent"):
             return ["landscape", *self.trained_run(), "--grid", "2"]
         return ["export", "0", "--store", "nowhere"] if name in ("format", "best") else ["data", "even-pairs"]

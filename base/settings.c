@@ -131,7 +131,7 @@ static const sf_setting table[] = {
 };
 
 enum { SETTINGS = sizeof table / sizeof *table };
-_Static_assert(SETTINGS <= 64, "sf_config.given has one bit a setting");
+_Static_assert((size_t)SETTINGS <= (size_t)SF_MOST_SETTINGS, "sf_config.given has a place a setting");
 
 const sf_setting *sf_setting_at(size_t i) {
     return i < SETTINGS ? &table[i] : NULL;
@@ -239,13 +239,13 @@ sf_status sf_config_set(sf_config *config, const char *name, const char *value) 
     const sf_setting *setting;
     SF_TRY(sf_setting_find(&setting, name, ~0U));
     SF_TRY(parse(config, setting, value));
-    config->given |= UINT64_C(1) << (setting - table);
+    config->given[setting - table] = true;
     return SF_OK;
 }
 
 bool sf_config_given(const sf_config *config, const char *name) {
     const sf_setting *setting;
-    return sf_setting_find(&setting, name, ~0U) == SF_OK && (config->given >> (setting - table) & 1) != 0;
+    return sf_setting_find(&setting, name, ~0U) == SF_OK && config->given[setting - table];
 }
 
 void sf_config_text(char out[SF_TEXT_SIZE], const sf_config *config, const sf_setting *setting) {
@@ -279,7 +279,7 @@ sf_status sf_config_apply_recipe(sf_config *config, const char *const *recipe) {
     for (; recipe != NULL && recipe[0] != NULL; recipe += 2) {
         const sf_setting *setting;
         SF_TRY(sf_setting_find(&setting, recipe[0], ~0U));
-        if ((config->given >> (setting - table) & 1) == 0) SF_TRY(parse(config, setting, recipe[1]));
+        if (!config->given[setting - table]) SF_TRY(parse(config, setting, recipe[1]));
     }
     return SF_OK;
 }

@@ -13,7 +13,7 @@
 
 #include "semfocus/status.h"
 
-enum { SF_TEXT_SIZE = 128, SF_PATH_SIZE = 4096 };
+enum { SF_TEXT_SIZE = 128, SF_PATH_SIZE = 4096, SF_MOST_SETTINGS = 128 };
 
 typedef enum sf_activation { SF_RELU, SF_GELU, SF_MISH } sf_activation;
 typedef enum sf_norm { SF_PRE_NORM, SF_POST_NORM } sf_norm;
@@ -53,8 +53,8 @@ typedef struct sf_config {
     double extent;
     int64_t bounds, lipschitz, mask_stability;
     double perturbed;
-    int64_t scale;  /* sf_paper_scale */
-    uint64_t given; /* bit i: setting i of the table was set by the user */
+    int64_t scale;                /* sf_paper_scale */
+    bool given[SF_MOST_SETTINGS]; /* setting i of the table was set by the user */
 } sf_config;
 
 typedef enum sf_setting_kind { SF_INTEGER, SF_REAL, SF_CHOICE, SF_TEXT, SF_FLAG } sf_setting_kind;

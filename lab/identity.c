@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/version.h"
 #include "kernels/cpu/cpu.h"
-#include "semfocus/store.h"
+#include "lab/store.h"
 #include "train/data.h"
 
 static uint64_t add_text(uint64_t hash, const char *text) {
@@ -77,4 +77,14 @@ sf_status sf_run_identify(char id[SF_RUN_ID_SIZE], char attention[SF_SPELLING_SI
     }
     snprintf(id, SF_RUN_ID_SIZE, "%016" PRIx64, hash);
     return SF_OK;
+}
+
+sf_status sf_run_trained_config(sf_config *out, sf_store *store, const sf_stored_run *run) {
+    char id[SF_RUN_ID_SIZE], attention[SF_SPELLING_SIZE];
+    SF_TRY(sf_store_config(out, store, run));
+    sf_config identified = *out;
+    SF_TRY(sf_run_identify(id, attention, &identified, run->task));
+    if (strcmp(id, run->id) == 0) return SF_OK;
+    return sf_fail(SF_IO_ERROR, "run %s: its data '%s' is not what it was trained on; put back the files", run->id,
+                   run->task);
 }

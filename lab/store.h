@@ -64,4 +64,7 @@ enum { SF_CHECKPOINT_PATH_SIZE = SF_PATH_SIZE + 96 };
 void sf_store_checkpoint_path(char out[SF_CHECKPOINT_PATH_SIZE], const sf_store *store, const char *id, bool best,
                               size_t epoch);
 
+/* The settings of a run whose data still is what it was trained on. */
+sf_status sf_run_trained_config(sf_config *out, sf_store *store, const sf_stored_run *run);
+
 #endif

@@ -12,13 +12,7 @@
 static sf_status open_fleet(sf_stored_model *out, sf_store *store) {
     const sf_stored_run *run = &out->run;
     sf_config config;
-    char id[SF_RUN_ID_SIZE], attention[SF_SPELLING_SIZE];
-    SF_TRY(sf_store_config(&config, store, run));
-    sf_config identified = config;
-    SF_TRY(sf_run_identify(id, attention, &identified, run->task));
-    if (strcmp(id, run->id) != 0)
-        return sf_fail(SF_IO_ERROR, "run %s: its data '%s' is not what it was trained on; put back the files", run->id,
-                       run->task);
+    SF_TRY(sf_run_trained_config(&config, store, run));
     config.threads = 1;
     SF_TRY(sf_fleet_create(&out->fleet, run->task, &config, 1));
     const sf_member *member = sf_fleet_member(out->fleet, 0);

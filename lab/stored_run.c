@@ -28,14 +28,8 @@ static bool same_row(const sf_epoch *a, const sf_epoch *b) {
 /* The run's fleet, over the data it was trained on. */
 static sf_status open_state(sf_run_state *state, sf_store *store, const sf_stored_run *run) {
     sf_config config;
-    char id[SF_RUN_ID_SIZE], attention[SF_SPELLING_SIZE];
     *state = (sf_run_state){0};
-    SF_TRY(sf_store_config(&config, store, run));
-    sf_config identified = config;
-    SF_TRY(sf_run_identify(id, attention, &identified, run->task));
-    if (strcmp(id, run->id) != 0)
-        return sf_fail(SF_IO_ERROR, "run %s: its data '%s' is not what it was trained on; put back the files", run->id,
-                       run->task);
+    SF_TRY(sf_run_trained_config(&config, store, run));
     return sf_run_state_open(state, run->task, &config, run);
 }
 

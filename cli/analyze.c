@@ -482,8 +482,7 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_analyze = {
     .name = "analyze",
-    .usage = "RUN... [--at last|best|init] [--split train|heldout] [--samples N] [--perturbed R] [--curves]\n"
-             "                           [--bounds] [--lipschitz] [--mask-stability] [--figures DIR]",
+    .usage = "RUN... [--at last|best|init] [--samples N] [--bounds] [--lipschitz] [--mask-stability] [--figures DIR]",
     .summary = "dispersion, separation, sinks, norms and stability of runs' attention",
     .details =
         "RUN is an id of 'semfocus runs' or an unambiguous beginning of it. Over every block, head, sequence\n"

@@ -5,8 +5,8 @@ import unittest
 
 from harness import TINY, Case, run
 
-VERBS = ["train", "compare", "study", "report", "analyze", "landscape", "evaluate", "distance", "runs", "export",
-         "check", "data", "solve", "parity", "bench", "list", "man", "completion", "paper"]
+VERBS = ["train", "compare", "study", "report", "analyze", "landscape", "paper", "evaluate", "distance", "runs",
+         "export", "check", "data", "solve", "parity", "bench", "list", "man", "completion"]
 GIB = 1 << 30
 BAD_NUMBERS = ["", " ", "-", "+", ".", "x", "nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999", "0x10",
                "0x1p3",

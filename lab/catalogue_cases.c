@@ -38,8 +38,9 @@ static bool is_full(const sf_paper *paper, size_t group) {
     return strcmp(run_of(paper, group, 0)->attention, "full") == 0;
 }
 
-/* The finished runs of a group. */
-static sf_status outcomes_of(sf_outcome **out, size_t *count, const sf_paper *paper, size_t group) {
+/* The runs of a group that are finished, or at least (`arrived`) at 95 % training accuracy: more epochs will not change
+ * when. */
+static sf_status outcomes_of(sf_outcome **out, size_t *count, const sf_paper *paper, size_t group, bool arrived) {
     const size_t runs = sf_study_group(paper->study, group)->runs;
     *count = 0;
     SF_TRY(SF_NEW(out, runs));
@@ -48,7 +49,8 @@ static sf_status outcomes_of(sf_outcome **out, size_t *count, const sf_paper *pa
         bool finished;
         const size_t run = sf_study_member(paper->study, group, m);
         sf_study_curve(paper->study, run, &rows, &finished);
-        if (finished) (*out)[(*count)++] = sf_study_outcome(paper->study, run);
+        const sf_outcome outcome = sf_study_outcome(paper->study, run);
+        if (finished || (arrived && rows > 0 && outcome.train.reached)) (*out)[(*count)++] = outcome;
     }
     return SF_OK;
 }
@@ -56,15 +58,15 @@ static sf_status outcomes_of(sf_outcome **out, size_t *count, const sf_paper *pa
 typedef void pair_rule(sf_paper_row *row, const sf_verdict *v, const sf_summary *us, const sf_summary *them,
                        size_t fewest);
 
-static sf_status judge_pair(sf_paper *paper, size_t group, pair_rule *rule) {
+static sf_status judge_pair(sf_paper *paper, size_t group, pair_rule *rule, bool arrived) {
     const sf_group *ours = sf_study_group(paper->study, group);
     sf_outcome *us = NULL, *them = NULL;
     size_t our_count, their_count;
     sf_verdict verdict;
     sf_summary our_summary, their_summary;
     sf_paper_row *row;
-    sf_status status = outcomes_of(&us, &our_count, paper, group);
-    if (status == SF_OK) status = outcomes_of(&them, &their_count, paper, ours->baseline);
+    sf_status status = outcomes_of(&us, &our_count, paper, group, arrived);
+    if (status == SF_OK) status = outcomes_of(&them, &their_count, paper, ours->baseline, arrived);
     if (status == SF_OK)
         status = sf_judge(&verdict, ours->name, us, our_count, "full", them, their_count, SF_CONVERGED_AT);
     if (status == SF_OK) status = sf_summarize(&our_summary, us, our_count);
@@ -84,14 +86,14 @@ sf_status sf_rows_of_curves(sf_paper *paper, sf_store *store) {
     (void)store;
     for (size_t g = 0; g < sf_study_group_count(paper->study); g++)
         if (is_compared(paper, g))
-            SF_TRY(judge_pair(paper, g, chooses_by_score(paper, g) ? sf_rule_sooner : sf_rule_not_sooner));
+            SF_TRY(judge_pair(paper, g, chooses_by_score(paper, g) ? sf_rule_sooner : sf_rule_not_sooner, true));
     return SF_OK;
 }
 
 sf_status sf_rows_of_accuracy(sf_paper *paper, sf_store *store) {
     (void)store;
     for (size_t g = 0; g < sf_study_group_count(paper->study); g++)
-        if (is_compared(paper, g)) SF_TRY(judge_pair(paper, g, sf_rule_as_accurate));
+        if (is_compared(paper, g)) SF_TRY(judge_pair(paper, g, sf_rule_as_accurate, false));
     return SF_OK;
 }
 

@@ -43,10 +43,17 @@ static void add_seeds(sf_paper_row *row, size_t pairs, double p) {
         add_numbers(row, ", %zu seed%s: too few for a test", pairs, pairs == 1 ? "" : "s");
 }
 
+static void add_median(sf_paper_row *row, const char *name, const sf_summary *of) {
+    if (of->runs > 0)
+        add_epochs(row, name, of->quartiles[1]);
+    else
+        add_numbers(row, "%s not run yet", name);
+}
+
 static void say_speed(sf_paper_row *row, const sf_verdict *v, const sf_summary *us, const sf_summary *them) {
     add_numbers(row, "95 %% training accuracy: ");
-    add_epochs(row, "this", us->runs > 0 ? us->quartiles[1] : INFINITY);
-    add_epochs(row, ", full", them->runs > 0 ? them->quartiles[1] : INFINITY);
+    add_median(row, "this", us);
+    add_median(row, ", full", them);
     if (isfinite(v->speedup))
         add_numbers(row, ", %s%.3g times as fast",
                     v->at_least  ? "at least "

@@ -33,12 +33,12 @@ static void run_reference(outcome *out, const sample *s) {
     sf_reference_destroy(reference);
 }
 
-static void run_cpu(outcome *out, const sample *s, size_t workers) {
+static void run_cpu_in(sf_precision precision, outcome *out, const sample *s, size_t workers) {
     sf_cpu_plan *plan;
     sf_cpu_crew *crew;
     float *params, *gradient, *logits;
     outcome_open(out, s);
-    assert_int_equal(sf_cpu_plan_create(&plan, &s->model, SF_F32), SF_OK);
+    assert_int_equal(sf_cpu_plan_create(&plan, &s->model, precision), SF_OK);
     assert_int_equal(sf_cpu_crew_create(&crew, &plan, 1, workers, s->B), SF_OK);
     assert_int_equal(SF_NEW(&params, s->model.size), SF_OK);
     assert_int_equal(SF_NEW(&gradient, s->model.size), SF_OK);
@@ -57,6 +57,10 @@ static void run_cpu(outcome *out, const sample *s, size_t workers) {
     sf_release(logits);
     sf_cpu_crew_destroy(crew);
     sf_cpu_plan_destroy(plan);
+}
+
+static void run_cpu(outcome *out, const sample *s, size_t workers) {
+    run_cpu_in(SF_F32, out, s, workers);
 }
 
 static void assert_close(const sample *s, const outcome *ours, const outcome *theirs, double limit) {
@@ -197,23 +201,35 @@ static void noise_matches(void **state) {
     }
 }
 
+static void check_workers(const sample_case *c, sf_precision precision) {
+    sample s;
+    outcome one, several;
+    describe_case(c);
+    sample_open(&s, c);
+    run_cpu_in(precision, &one, &s, 1);
+    for (size_t workers = 2; workers <= 5; workers++) {
+        run_cpu_in(precision, &several, &s, workers);
+        assert_true(one.loss == several.loss);
+        assert_memory_equal(one.gradient, several.gradient, s.model.size * sizeof *one.gradient);
+        outcome_close(&several);
+    }
+    outcome_close(&one);
+    sample_close(&s);
+}
+
 /* Same bits for any number of workers. */
 static void workers_do_not_change_a_bit(void **state) {
     (void)state;
-    for (size_t m = 0; m < MECHANISMS; m++) {
-        sample s;
-        outcome one, several;
-        sample_open(&s, &(sample_case){mechanisms[m], 13, 16, 16, 2, 2, 11, SF_RELU, SF_PRE_NORM, 0.1, 700});
-        run_cpu(&one, &s, 1);
-        for (size_t workers = 2; workers <= 5; workers++) {
-            run_cpu(&several, &s, workers);
-            assert_true(one.loss == several.loss);
-            assert_memory_equal(one.gradient, several.gradient, s.model.size * sizeof *one.gradient);
-            outcome_close(&several);
-        }
-        outcome_close(&one);
-        sample_close(&s);
-    }
+    for (size_t m = 0; m < MECHANISMS; m++)
+        check_workers(&(sample_case){mechanisms[m], 13, 16, 16, 2, 2, 11, SF_RELU, SF_PRE_NORM, 0.1, 700}, SF_F32);
+}
+
+/* One long sequence, or three: workers without one take queries of the others'. */
+static void helpers_do_not_change_a_bit(void **state) {
+    (void)state;
+    for (size_t B = 1; B <= 3; B += 2)
+        for (sf_precision precision = SF_F32; precision <= SF_BF16; precision++)
+            check_workers(&(sample_case){"full", 500, 16, 16, 2, 2, B, SF_RELU, SF_PRE_NORM, 0.1, 750}, precision);
 }
 
 /* The kept kernel with every key kept equals the dense one, for every mechanism and through the generic weighting. */
@@ -288,6 +304,7 @@ int main(void) {
         cmocka_unit_test(batches_of_any_size_match),
         cmocka_unit_test(noise_matches),
         cmocka_unit_test(workers_do_not_change_a_bit),
+        cmocka_unit_test(helpers_do_not_change_a_bit),
         cmocka_unit_test(generic_kernel_with_every_key_equals_dense),
         cmocka_unit_test(a_new_weighting_needs_no_kernel),
     };

@@ -18,104 +18,141 @@ sf_right sf_scaled_keys(const sf_head *head) {
     return sf_prepare(work->across[0], keys_t, Cp, plan->rows.Tp);
 }
 
-/* All keys of a tile of queries. */
-static sf_softmax_tile tile_of(const sf_head *head, size_t query) {
+/* What the parts of a head share: a part is a tile of queries. */
+typedef struct shared_head {
+    const sf_head *head;
+    sf_right keys_t, values;   /* forward */
+    sf_right values_t, keys;   /* backward, with keys_t */
+    atomic_size_t *tiles_done; /* backward [parts] */
+} shared_head;
+
+/* A tile of queries, before its first key. */
+static sf_softmax_tile tile_of(const sf_head *head, float *at, size_t query) {
     const size_t T = head->job->plan->model->shape.T;
-    return (sf_softmax_tile){.at = head->job->work->tile,
+    return (sf_softmax_tile){.at = at,
                              .row = SF_KEY_TILE,
                              .first_query = query,
                              .queries = T - query < SF_QUERY_TILE ? T - query : SF_QUERY_TILE};
 }
 
-/* Shrinks what the context holds of earlier keys, and adds what these keys give. */
-static void forward_part(const sf_head *head, sf_softmax_sums *sums, const sf_softmax_tile *part, sf_right keys_t,
-                         sf_right values) {
-    const size_t Cp = head->job->plan->rows.Cp, stride = head->context_stride, rows = part->queries;
-    const float *q = head->q + part->first_query * head->stride;
-    float *context = head->context + part->first_query * stride;
-    const bool more = part->first_key > 0;
-    sf_gemm(part->at, part->row, (sf_left){q, head->stride, 1}, sf_right_from(keys_t, 0, part->first_key), NULL, false,
-            rows, sf_padded(part->keys), Cp);
-    sf_softmax_rows(part, sums, &head->drop);
-    for (size_t i = 0; i < rows && more; i++)
-        if (sums->shrink[i] != 1.0F) sf_row_scale(context + i * stride, sums->shrink[i], Cp);
-    sf_gemm(context, stride, (sf_left){part->at, part->row, 1}, sf_right_from(values, part->first_key, 0), NULL, more,
-            rows, Cp, part->keys);
+static size_t keys_from(size_t first, size_t T) {
+    return T - first < SF_KEY_TILE ? T - first : SF_KEY_TILE;
 }
 
-void sf_dense_forward(const sf_head *head) {
-    const sf_cpu_plan *plan = head->job->plan;
-    const sf_workspace *work = head->job->work;
-    const size_t T = plan->model->shape.T, Cp = plan->rows.Cp;
+static void share(const shared_head *task, void (*take_parts)(sf_offer *offer, const sf_workspace *mine)) {
+    const sf_job *job = task->head->job;
+    sf_offer *offer = job->offer;
+    offer->task = task;
+    offer->parts = (job->plan->model->shape.T + SF_QUERY_TILE - 1) / SF_QUERY_TILE;
+    offer->take_parts = take_parts;
+    sf_offer_share(offer, job->work);
+}
+
+/* Shrinks what the context holds of earlier keys, and adds what these keys give. */
+static void forward_tile(const shared_head *by, sf_softmax_sums *sums, const sf_softmax_tile *tile) {
+    const sf_head *head = by->head;
+    const size_t Cp = head->job->plan->rows.Cp, stride = head->context_stride, rows = tile->queries;
+    const float *q = head->q + tile->first_query * head->stride;
+    float *context = head->context + tile->first_query * stride;
+    const bool more = tile->first_key > 0;
+    sf_gemm(tile->at, tile->row, (sf_left){q, head->stride, 1}, sf_right_from(by->keys_t, 0, tile->first_key), NULL,
+            false, rows, sf_padded(tile->keys), Cp);
+    sf_softmax_rows(tile, sums, &head->drop);
+    for (size_t i = 0; i < rows && more; i++)
+        if (sums->shrink[i] != 1.0F) sf_row_scale(context + i * stride, sums->shrink[i], Cp);
+    sf_gemm(context, stride, (sf_left){tile->at, tile->row, 1}, sf_right_from(by->values, tile->first_key, 0), NULL,
+            more, rows, Cp, tile->keys);
+}
+
+static void forward_parts(sf_offer *offer, const sf_workspace *mine) {
+    const shared_head *by = offer->task;
+    const sf_head *head = by->head;
+    const size_t T = head->job->plan->model->shape.T, Cp = head->job->plan->rows.Cp;
     sf_softmax_stats *stats = stats_of(head);
-    const sf_right keys_t = sf_scaled_keys(head);
-    const sf_right values = sf_prepare(work->upright[1], sf_plain(head->v, head->stride), T, Cp);
     sf_softmax_sums sums;
-    for (size_t query = 0; query < T; query += SF_QUERY_TILE) {
-        sf_softmax_tile part = tile_of(head, query);
+    for (size_t query; (query = sf_offer_next_part(offer) * SF_QUERY_TILE) < T;) {
+        sf_softmax_tile tile = tile_of(head, mine->tile, query);
         for (size_t i = 0; i < SF_QUERY_TILE; i++) {
             sums.largest[i] = -INFINITY;
             sums.total[i] = 0.0F;
         }
-        for (; part.first_key < T; part.first_key += SF_KEY_TILE) {
-            part.keys = T - part.first_key < SF_KEY_TILE ? T - part.first_key : SF_KEY_TILE;
-            forward_part(head, &sums, &part, keys_t, values);
+        for (; tile.first_key < T; tile.first_key += SF_KEY_TILE) {
+            tile.keys = keys_from(tile.first_key, T);
+            forward_tile(by, &sums, &tile);
         }
-        for (size_t i = 0; i < part.queries; i++) {
+        for (size_t i = 0; i < tile.queries; i++) {
             stats[query + i] = (sf_softmax_stats){sums.largest[i], 1.0F / sums.total[i]};
             sf_row_scale(head->context + (query + i) * head->context_stride, stats[query + i].inverse_total, Cp);
         }
     }
 }
 
-typedef struct operands { /* right-hand sides: of the whole head, and of the part's queries */
-    sf_right keys_t, values_t, keys, queries, dcontext;
-} operands;
-
-/* The part of the backward pass that belongs to some queries and keys. dots are dcontext . context: the means of the
- * weights' gradients under the weights. */
-static void backward_part(const sf_head *head, const sf_softmax_tile *part, const sf_softmax_stats *stats,
-                          const float *dots, const operands *by) {
+void sf_dense_forward(const sf_head *head) {
     const sf_cpu_plan *plan = head->job->plan;
-    float *dtile = head->job->work->dtile;
-    const size_t Cp = plan->rows.Cp, stride = head->stride, width = sf_padded(part->keys), row = part->row;
-    const size_t rows = part->queries;
-    const bool more_keys = part->first_key > 0,
-               more_queries = part->first_query > 0; /* what dq, and dk and dv, gather over */
-    const float *q = head->q + part->first_query * stride;
-    const float *dcontext = head->dcontext + part->first_query * head->context_stride;
-    sf_gemm(part->at, row, (sf_left){q, stride, 1}, sf_right_from(by->keys_t, 0, part->first_key), NULL, false, rows,
-            width, Cp);
-    sf_gemm(dtile, row, (sf_left){dcontext, head->context_stride, 1}, sf_right_from(by->values_t, 0, part->first_key),
-            NULL, false, rows, width, Cp);
-    sf_softmax_rows_backward(part, dtile, stats, dots, plan->score_scale, &head->drop);
-    sf_gemm(head->dq + part->first_query * stride, stride, (sf_left){dtile, row, 1},
-            sf_right_from(by->keys, part->first_key, 0), NULL, more_keys, rows, Cp, part->keys);
-    sf_gemm(head->dk + part->first_key * stride, stride, (sf_left){dtile, 1, row}, by->queries, NULL, more_queries,
-            part->keys, Cp, rows);
-    sf_gemm(head->dv + part->first_key * stride, stride, (sf_left){part->at, 1, row}, by->dcontext, NULL, more_queries,
-            part->keys, Cp, rows);
+    const sf_right values = sf_plain(head->v, head->stride);
+    const shared_head task = {.head = head,
+                              .keys_t = sf_scaled_keys(head),
+                              .values =
+                                  sf_prepare(head->job->work->upright[1], values, plan->model->shape.T, plan->rows.Cp)};
+    share(&task, forward_parts);
+}
+
+/* Weights and their gradients, on mine->tile and mine->dtile, and dq. dots are dcontext . context: the means of the
+ * weights' gradients under the weights. */
+static void backward_tile(const shared_head *by, const sf_softmax_tile *tile, const sf_workspace *mine) {
+    const sf_head *head = by->head;
+    const sf_cpu_plan *plan = head->job->plan;
+    const size_t Cp = plan->rows.Cp, stride = head->stride, width = sf_padded(tile->keys), row = tile->row;
+    const size_t rows = tile->queries, query = tile->first_query;
+    const float *dcontext = head->dcontext + query * head->context_stride;
+    const float *dots = head->job->work->drow + query;
+    sf_gemm(tile->at, row, (sf_left){head->q + query * stride, stride, 1},
+            sf_right_from(by->keys_t, 0, tile->first_key), NULL, false, rows, width, Cp);
+    sf_gemm(mine->dtile, row, (sf_left){dcontext, head->context_stride, 1},
+            sf_right_from(by->values_t, 0, tile->first_key), NULL, false, rows, width, Cp);
+    sf_softmax_rows_backward(tile, mine->dtile, stats_of(head) + query, dots, plan->score_scale, &head->drop);
+    sf_gemm(head->dq + query * stride, stride, (sf_left){mine->dtile, row, 1},
+            sf_right_from(by->keys, tile->first_key, 0), NULL, tile->first_key > 0, rows, Cp, tile->keys);
+}
+
+static void backward_parts(sf_offer *offer, const sf_workspace *mine) {
+    const shared_head *by = offer->task;
+    const sf_head *head = by->head;
+    const size_t T = head->job->plan->model->shape.T, Cp = head->job->plan->rows.Cp, stride = head->stride;
+    for (size_t part; (part = sf_offer_next_part(offer)) * SF_QUERY_TILE < T;) {
+        const size_t query = part * SF_QUERY_TILE;
+        const bool more = part > 0;
+        const float *q = head->q + query * stride, *dcontext = head->dcontext + query * head->context_stride;
+        sf_softmax_tile tile = tile_of(head, mine->tile, query);
+        const size_t rows = tile.queries, row = tile.row;
+        const sf_right queries = sf_prepare(mine->queries[0], sf_plain(q, stride), rows, Cp);
+        const sf_right dcontexts = sf_prepare(mine->queries[1], sf_plain(dcontext, head->context_stride), rows, Cp);
+        for (size_t done = 1; tile.first_key < T; tile.first_key += SF_KEY_TILE, done++) {
+            tile.keys = keys_from(tile.first_key, T);
+            backward_tile(by, &tile, mine);
+            if (more) sf_wait_until(&by->tiles_done[part - 1], done);
+            sf_gemm(head->dk + tile.first_key * stride, stride, (sf_left){mine->dtile, 1, row}, queries, NULL, more,
+                    tile.keys, Cp, rows);
+            sf_gemm(head->dv + tile.first_key * stride, stride, (sf_left){tile.at, 1, row}, dcontexts, NULL, more,
+                    tile.keys, Cp, rows);
+            atomic_store_explicit(&by->tiles_done[part], done, memory_order_release);
+        }
+    }
 }
 
 void sf_dense_backward(const sf_head *head) {
     const sf_cpu_plan *plan = head->job->plan;
     const sf_workspace *work = head->job->work;
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, Tp = plan->rows.Tp;
-    const sf_softmax_stats *stats = stats_of(head);
     const sf_right values_t = sf_transpose_to_panels(work->values_t, 1.0F, head->v, head->stride, T, Cp);
-    operands by = {.keys_t = sf_scaled_keys(head),
-                   .values_t = sf_prepare(work->across[1], values_t, Cp, Tp),
-                   .keys = sf_prepare(work->upright[0], sf_plain(head->k, head->stride), T, Cp)};
+    const shared_head task = {.head = head,
+                              .keys_t = sf_scaled_keys(head),
+                              .values_t = sf_prepare(work->across[1], values_t, Cp, Tp),
+                              .keys = sf_prepare(work->upright[0], sf_plain(head->k, head->stride), T, Cp),
+                              .tiles_done = work->tiles_done};
     for (size_t i = 0; i < T; i++)
         work->drow[i] = sf_dot(head->dcontext + i * head->context_stride, head->context + i * head->context_stride, Cp);
-    for (size_t query = 0; query < T; query += SF_QUERY_TILE) {
-        sf_softmax_tile part = tile_of(head, query);
-        const float *q = head->q + query * head->stride, *dcontext = head->dcontext + query * head->context_stride;
-        by.queries = sf_prepare(work->queries[0], sf_plain(q, head->stride), part.queries, Cp);
-        by.dcontext = sf_prepare(work->queries[1], sf_plain(dcontext, head->context_stride), part.queries, Cp);
-        for (; part.first_key < T; part.first_key += SF_KEY_TILE) {
-            part.keys = T - part.first_key < SF_KEY_TILE ? T - part.first_key : SF_KEY_TILE;
-            backward_part(head, &part, stats + query, work->drow + query, &by);
-        }
-    }
+    for (size_t part = 0; part * SF_QUERY_TILE < T; part++)
+        atomic_store_explicit(&work->tiles_done[part], 0, memory_order_relaxed);
+    share(&task, backward_parts);
 }

@@ -9,6 +9,8 @@
 struct sf_cpu_crew {
     size_t workers, capacity;
     sf_arena *arenas;       /* [workers]: workspaces */
+    sf_offer *offers;       /* [workers] */
+    atomic_size_t underway; /* tasks of the parallel region that are not done */
     sf_arena shared;        /* packed weights */
     float *chunk_gradients; /* [chunk_slots,size] */
     size_t chunk_slots;     /* one per chunk, or a single one that a lone worker uses again and again */
@@ -72,6 +74,7 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
         TAKE(w->upright[i], prepared_size(s->T, Cp));
         TAKE(w->queries[i], prepared_size(SF_QUERY_TILE, Cp));
     }
+    TAKE(w->tiles_done, (s->T + SF_QUERY_TILE - 1) / SF_QUERY_TILE);
     TAKE(w->kept_embedding, R * sf_kept_words(s->C));
     TAKE(w->drow, s->T);
     for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);
@@ -138,6 +141,7 @@ sf_status sf_cpu_crew_create(sf_cpu_crew **out, sf_cpu_plan *const *plans, size_
     crew->capacity = B;
     crew->chunk_slots = workers > 1 ? SF_CHUNKS : 1;
     sf_status status = SF_NEW(&crew->arenas, workers);
+    if (status == SF_OK) status = SF_NEW(&crew->offers, workers);
     if (status == SF_OK) status = sf_arena_open(&crew->shared);
     if (status == SF_OK) status = sf_allocate((void **)&crew->chunk_gradients, crew->chunk_slots * size, sizeof(float));
     if (status == SF_OK) status = SF_NEW(&crew->losses, B);
@@ -159,6 +163,7 @@ void sf_cpu_crew_destroy(sf_cpu_crew *crew) {
     for (size_t w = 0; crew->arenas != NULL && w < crew->workers; w++) sf_arena_close(&crew->arenas[w]);
     sf_arena_close(&crew->shared);
     sf_release(crew->arenas);
+    sf_release(crew->offers);
     sf_release(crew->chunk_gradients);
     sf_release(crew->losses);
     sf_release(crew->correct);
@@ -203,6 +208,18 @@ static size_t worker_now(const sf_cpu_crew *crew) {
     return crew->workers > 1 ? (size_t)omp_get_thread_num() : 0;
 }
 
+/* Until all is done. Short heads and kept keys have no parts to offer. */
+static void help_others(sf_cpu_crew *crew, const sf_cpu_plan *plan, const sf_workspace *mine) {
+    if (!plan->dense || plan->model->shape.T <= SF_QUERY_TILE) return;
+    for (size_t turns = 0; atomic_load_explicit(&crew->underway, memory_order_relaxed) > 0; sf_wait_a_little(&turns))
+        for (size_t w = 0; w < crew->workers; w++)
+            if (sf_offer_enter(&crew->offers[w])) {
+                plan->kernels->help(&crew->offers[w], mine);
+                sf_offer_leave(&crew->offers[w]);
+                turns = 0;
+            }
+}
+
 /* What sequences add to one by one. The rest of a gradient is written before it is added to. */
 static void clear_embedding_and_head(float *gradient, const sf_model *model) {
     const size_t blocks = sf_model_block(model, 0)->offset, head = sf_model_head(model)->offset;
@@ -217,6 +234,7 @@ void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] 
     const size_t chunks = B < SF_CHUNKS ? B : SF_CHUNKS;
     assert(B <= crew->capacity && size % SF_PADDING == 0);
     sf_packed_block *packed = lay_out_packed(rewound(&crew->shared), plan);
+    atomic_store(&crew->underway, chunks);
 
 #pragma omp parallel num_threads((int)crew->workers) if (crew->workers > 1)
     {
@@ -225,7 +243,7 @@ void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] 
 #pragma omp for schedule(static)
         for (size_t l = 0; l < L; l++) kernels->pack(&packed[l], plan, params, l);
 
-#pragma omp for schedule(dynamic, 1)
+#pragma omp for schedule(dynamic, 1) nowait
         for (size_t c = 0; c < chunks; c++) {
             float *part = crew->chunk_slots > 1 ? crew->chunk_gradients + c * size
                           : c == 0              ? gradient
@@ -235,12 +253,16 @@ void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] 
                                 .packed = packed,
                                 .params = params,
                                 .work = &work,
+                                .offer = &crew->offers[worker_now(crew)],
                                 .moment = moment,
                                 .gradient = part,
                                 .gradient_scale = 1.0 / (double)B};
             run_stretch(&job, batch, NULL, crew, chunk_of(B, chunks, c));
             if (crew->chunk_slots == 1 && c > 0) kernels->add(gradient, part, size);
+            atomic_fetch_sub(&crew->underway, 1);
         }
+        help_others(crew, plan, &work);
+#pragma omp barrier
 
         if (crew->chunk_slots > 1) {
             enum { SLICE = 4096 };
@@ -264,6 +286,7 @@ static void run_forward(sf_cpu_crew *crew, const sf_observer *observer, float *l
     const size_t L = plan->model->shape.L, groups = (batch->B + plan->group - 1) / plan->group;
     assert(batch->B <= crew->capacity);
     sf_packed_block *packed = lay_out_packed(rewound(&crew->shared), plan);
+    atomic_store(&crew->underway, groups);
 
 #pragma omp parallel num_threads((int)crew->workers) if (crew->workers > 1)
     {
@@ -272,18 +295,21 @@ static void run_forward(sf_cpu_crew *crew, const sf_observer *observer, float *l
 #pragma omp for schedule(static)
         for (size_t l = 0; l < L; l++) kernels->pack(&packed[l], plan, params, l);
 
-#pragma omp for schedule(dynamic, 1)
+#pragma omp for schedule(dynamic, 1) nowait
         for (size_t g = 0; g < groups; g++) {
             const sf_job job = {.plan = plan,
                                 .packed = packed,
                                 .params = params,
                                 .work = &work,
+                                .offer = &crew->offers[worker_now(crew)],
                                 .moment = moment,
                                 .observer = observer,
                                 .worker = worker_now(crew)};
             const size_t first = g * plan->group, end = first + plan->group;
             run_stretch(&job, batch, logits, crew, (stretch){first, end < batch->B ? end : batch->B});
+            atomic_fetch_sub(&crew->underway, 1);
         }
+        help_others(crew, plan, &work);
     }
 }
 

@@ -460,6 +460,12 @@ static void run(const sf_job *job) {
     sf_gemm_end();
 }
 
+static void help(sf_offer *offer, const sf_workspace *mine) {
+    sf_gemm_begin();
+    offer->take_parts(offer, mine);
+    sf_gemm_end();
+}
+
 static void pack_forward(sf_packed_weight *w, size_t K, size_t N) {
     w->at = sf_prepare(w->room, sf_plain(w->transposed, N), K, N);
 }
@@ -503,6 +509,7 @@ const sf_cpu_kernels ISA(sf_cpu_kernels) = {
     .name = SF_ISA_NAME,
     .pack = pack,
     .run = run,
+    .help = help,
     .add = sf_rows_add,
     .peak_work = ISA(sf_peak_work),
     .prepared_size = sf_prepared_size,

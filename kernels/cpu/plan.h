@@ -3,6 +3,7 @@
 #define SF_KERNELS_CPU_PLAN_H
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/offer.h"
 #include "kernels/cpu/operand.h"
 
 enum {
@@ -67,25 +68,26 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     uint64_t *kept_attention, *kept_hidden, *kept_mlp; /* [R,C or F / 64]: what dropout keeps, a bit each */
 } sf_trace;
 
-typedef struct sf_workspace { /* one worker's */
-    sf_trace *traces;         /* [L] */
-    float *x, *dx;            /* [R,Cp] */
-    float *branch, *dbranch;  /* [stretch of R,Cp] */
-    float *active, *dhidden;  /* [stretch of R,Fp] */
-    float *dqkv;              /* [R,3,H,Cp] */
-    float *dcontext;          /* [R,H,Cp] */
-    float *keys_t, *values_t; /* one head's, transposed, in panels of 64 positions */
-    float *tile;              /* [SF_QUERY_TILE,Tp or SF_KEY_TILE] */
-    float *dtile;             /* [SF_QUERY_TILE,SF_KEY_TILE] */
-    float *across[2];         /* room for keys_t and values_t prepared, */
-    float *upright[2];        /* for keys and values, */
-    float *queries[2];        /* and for queries and dcontext of a tile */
-    uint64_t *kept_embedding; /* [R,C / 64 rounded up] */
-    float *drow;              /* [T] */
-    double *wide[4];          /* [T]: the generic kernels' rows */
-    uint32_t *kept;           /* [T] */
-    double *pooled, *dpooled; /* [C] */
-    double *logits;           /* [classes] */
+typedef struct sf_workspace {  /* one worker's */
+    sf_trace *traces;          /* [L] */
+    float *x, *dx;             /* [R,Cp] */
+    float *branch, *dbranch;   /* [stretch of R,Cp] */
+    float *active, *dhidden;   /* [stretch of R,Fp] */
+    float *dqkv;               /* [R,3,H,Cp] */
+    float *dcontext;           /* [R,H,Cp] */
+    float *keys_t, *values_t;  /* one head's, transposed, in panels of 64 positions */
+    float *tile;               /* [SF_QUERY_TILE,Tp or SF_KEY_TILE] */
+    float *dtile;              /* [SF_QUERY_TILE,SF_KEY_TILE] */
+    float *across[2];          /* room for keys_t and values_t prepared, */
+    float *upright[2];         /* for keys and values, */
+    float *queries[2];         /* and for queries and dcontext of a tile */
+    atomic_size_t *tiles_done; /* [query tiles]: of their key tiles, those that are in dk and dv */
+    uint64_t *kept_embedding;  /* [R,C / 64 rounded up] */
+    float *drow;               /* [T] */
+    double *wide[4];           /* [T]: the generic kernels' rows */
+    uint32_t *kept;            /* [T] */
+    double *pooled, *dpooled;  /* [C] */
+    double *logits;            /* [classes] */
 } sf_workspace;
 
 typedef struct sf_job { /* one group of sequences on one worker */
@@ -93,6 +95,7 @@ typedef struct sf_job { /* one group of sequences on one worker */
     const sf_packed_block *packed; /* [L] */
     const float *params;           /* [size] */
     const sf_workspace *work;
+    sf_offer *offer;       /* of its heads, to workers that have nothing to do */
     const int32_t *tokens; /* [n,T] */
     const int32_t *labels; /* [n] */
     size_t n;              /* sequences, at most plan->group */
@@ -112,9 +115,10 @@ typedef struct sf_cpu_kernels { /* one instruction set */
     const char *name;
     void (*pack)(sf_packed_block *packed, const sf_cpu_plan *plan, const float *params, size_t block);
     void (*run)(const sf_job *job);
-    void (*add)(float *x, const float *y, size_t count); /* x += y, count a multiple of 16 */
-    double (*peak_work)(size_t rounds);                  /* multiply-adds alone; gives their FLOP */
-    size_t (*prepared_size)(size_t K, size_t N);         /* floats */
+    void (*help)(sf_offer *offer, const sf_workspace *mine); /* once inside */
+    void (*add)(float *x, const float *y, size_t count);     /* x += y, count a multiple of 16 */
+    double (*peak_work)(size_t rounds);                      /* multiply-adds alone; gives their FLOP */
+    size_t (*prepared_size)(size_t K, size_t N);             /* floats */
 } sf_cpu_kernels;
 
 extern const sf_cpu_kernels sf_cpu_kernels_scalar;

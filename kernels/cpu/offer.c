@@ -1,0 +1,45 @@
+#include "kernels/cpu/offer.h"
+
+#include <sched.h>
+
+void sf_offer_share(sf_offer *offer, const struct sf_workspace *mine) {
+    atomic_store(&offer->next, 0);
+    if (offer->parts > 1) atomic_store(&offer->open, true);
+    offer->take_parts(offer, mine);
+    size_t turns = 0;
+    while (atomic_load(&offer->helpers) > 0) sf_wait_a_little(&turns);
+}
+
+size_t sf_offer_next_part(sf_offer *offer) {
+    const size_t part = atomic_fetch_add(&offer->next, 1);
+    if (part + 1 >= offer->parts) atomic_store(&offer->open, false);
+    return part;
+}
+
+bool sf_offer_enter(sf_offer *offer) {
+    if (!atomic_load_explicit(&offer->open, memory_order_relaxed)) return false;
+    atomic_fetch_add(&offer->helpers, 1);
+    if (atomic_load(&offer->open)) return true;
+    sf_offer_leave(offer);
+    return false;
+}
+
+void sf_offer_leave(sf_offer *offer) {
+    atomic_fetch_sub(&offer->helpers, 1);
+}
+
+void sf_wait_a_little(size_t *turns) {
+    enum { BUSY_TURNS = 1000 };
+    if (++*turns > BUSY_TURNS) {
+        sched_yield();
+        return;
+    }
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+void sf_wait_until(const atomic_size_t *done, size_t count) {
+    size_t turns = 0;
+    while (atomic_load_explicit(done, memory_order_acquire) < count) sf_wait_a_little(&turns);
+}

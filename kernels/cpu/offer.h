@@ -1,0 +1,38 @@
+/* A worker that has run out of sequences helps one that has not: the owner of a task offers its parts, and whoever
+ * comes takes the next one, in order. Parts that add to the same numbers add in that order, too: results do not depend
+ * on who took what. */
+#ifndef SF_KERNELS_CPU_OFFER_H
+#define SF_KERNELS_CPU_OFFER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct sf_workspace;
+
+enum { SF_CACHE_LINE = 64 };
+
+typedef struct sf_offer {
+    _Alignas(SF_CACHE_LINE) atomic_bool open;
+    atomic_size_t helpers; /* inside, or looking in */
+    atomic_size_t next;    /* part that nobody has taken */
+    size_t parts;
+    const void *task;
+    void (*take_parts)(struct sf_offer *offer, const struct sf_workspace *mine); /* until there are none */
+} sf_offer;
+
+/* The owner's call: returns when all parts are done. A task of one part is not offered. */
+void sf_offer_share(sf_offer *offer, const struct sf_workspace *mine);
+/* A helper's: a way in while there is something to do; leave after it. */
+bool sf_offer_enter(sf_offer *offer);
+void sf_offer_leave(sf_offer *offer);
+
+/* The next part, for whom is inside; parts or more: there is none. */
+size_t sf_offer_next_part(sf_offer *offer);
+
+/* Waiting, busily at first: what is waited for takes microseconds. `turns` counts them, from 0. */
+void sf_wait_a_little(size_t *turns);
+/* Waits until *done is at least `count`; what its writer did before is then seen. */
+void sf_wait_until(const atomic_size_t *done, size_t count);
+
+#endif

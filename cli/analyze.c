@@ -419,8 +419,7 @@ static int check_recorded(sf_store *store, const sf_stored_run *runs, size_t cou
         const sf_status status = sf_store_each_measure(store, &runs[i], count_point, &points);
         if (status != SF_OK) return fail(status);
         if (points == 0)
-            return fail_usage("run %s has no recorded measures; they come from training it with --measure-every N",
-                              runs[i].id);
+            return fail_usage("run %s has no recorded measures; they come from training it with --every N", runs[i].id);
     }
     return EXIT_DONE;
 }
@@ -494,24 +493,23 @@ const cli_verb verb_analyze = {
         "  Gamma, Upsilon, |W1|, |W2|   spectral norms with the bias as a column; Xi  the largest row attention reads\n"
         "  W, X       below 1: keeping k keys by score has the better bound, in the parameters and in the input\n"
         "A run with full attention and one of the same task, seed and settings that chooses keys by score are\n"
-        "also compared quantile by quantile; --figures draws them into the regions where W and X hold. A diverged run "
-        "is analyzed at its last finite weights, and runs of any\n"
-        "instruction set as they are; a store of another numerics version is refused.\n"
-        "Further, of every block (docs/theory.md derives each constant; without --samples on 500, 50 and 200 "
+        "also compared quantile by quantile; --figures draws them into the regions where W and X hold. A\n"
+        "diverged run is analyzed at its last finite weights, and runs of any instruction set as they are; a\n"
+        "store of another numerics version is refused.\n"
+        "Further, of every block (docs/theory.md derives each constant; without --samples on 500, 50 and 200\n"
         "sequences):\n"
         "  --bounds   Lipschitz constants for all inputs in the domain that the sequences span: published (with\n"
         "             e^delta), proven (the sharpest we prove), local (of the derivative, kept keys held fixed);\n"
         "             softmax: scores to weights, attention and block: rows (input) or parameters (weights) to rows,\n"
         "             composed: embedded tokens or all parameters to the loss, as a power of ten\n"
-        "  --lipschitz  largest singular value of each attention layer's Jacobian at each sequence, over sqrt(T), "
-        "over\n"
-        "             the sqrt(T) law of Castin et al. 2024 and over the local bound\n"
+        "  --lipschitz  largest singular value of each attention layer's Jacobian at each sequence, over sqrt(T),\n"
+        "             over the sqrt(T) law of Castin et al. 2024 and over the local bound\n"
         "  --mask-stability  kept keys unchanged under Gaussian noise of deviation 0.001 to 1 on the embedded tokens,\n"
         "             also by the query's Delta_h\n"
         "  --perturbed R  everything at the weights moved by R along the first direction of 'semfocus landscape'\n"
         "examples: semfocus analyze 3f2a 91bc          semfocus analyze 3f2a --at init --samples 100 --json\n"
         "          semfocus analyze 3f2a 91bc --bounds --lipschitz --mask-stability --figures figures\n"
-        "          semfocus train even-pairs --attention topk:5 --measure-every 5, then semfocus analyze RUN "
+        "          semfocus train even-pairs --attention topk:5 --every 5, then semfocus analyze RUN "
         "--curves\n",
     .groups = SF_GROUP_WEIGHTS | SF_GROUP_ANALYSIS | SF_GROUP_SAMPLES | COMMON_GROUPS,
     .fewest_words = 1,

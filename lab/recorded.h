@@ -1,4 +1,4 @@
-/* What training with measure-every recorded of the runs of a study: quantiles over all blocks, epoch by epoch. */
+/* What training with --every recorded of the runs of a study: quantiles over all blocks, epoch by epoch. */
 #ifndef SF_LAB_RECORDED_H
 #define SF_LAB_RECORDED_H
 

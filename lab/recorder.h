@@ -1,4 +1,4 @@
-/* Measures of the attention scores while a run trains, every so many epochs: what the setting measure-every asks for.
+/* Measures of the attention scores while a run trains, every so many epochs: what the setting every asks for.
  * On the first held-out sequences, so that a curve compares like with like. */
 #ifndef SF_LAB_RECORDER_H
 #define SF_LAB_RECORDER_H

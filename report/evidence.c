@@ -21,17 +21,16 @@ typedef struct entry {
 } entry;
 
 static const entry entries[] = {
-    {"dispersion", "Dispersion of all scores, δs", "Dispersion of all scores over training (--measure-every)",
+    {"dispersion", "Dispersion of all scores, δs", "Dispersion of all scores over training (--every)",
      "Quantiles over queries of the largest minus the smallest score; medians over seeds.", SF_DISPERSION},
-    {"kept-dispersion", "Dispersion of the kept scores, δh",
-     "Dispersion of the kept scores over training (--measure-every)", "The same over the keys that a query keeps.",
-     SF_KEPT_DISPERSION},
-    {"separation", "Separation, Δh", "Separation of kept from other scores over training (--measure-every)",
+    {"kept-dispersion", "Dispersion of the kept scores, δh", "Dispersion of the kept scores over training (--every)",
+     "The same over the keys that a query keeps.", SF_KEPT_DISPERSION},
+    {"separation", "Separation, Δh", "Separation of kept from other scores over training (--every)",
      "From the kept scores to the others, where keys are chosen by score: the smaller, the sooner they change.",
      SF_SEPARATION},
-    {"in-degree", "In-degree of keys", "In-degree of keys over training (--measure-every)",
-     "How many queries keep a key.", SF_IN_DEGREE},
-    {"region-w", "Where condition W holds", "Region of condition W with the runs (--measure-every)",
+    {"in-degree", "In-degree of keys", "In-degree of keys over training (--every)", "How many queries keep a key.",
+     SF_IN_DEGREE},
+    {"region-w", "Where condition W holds", "Region of condition W with the runs (--every)",
      "Left of the line for its δs the bound in the parameters is better than that of full attention. Filled: so it is "
      "at "
      "the point’s own δs; area: at the median of the seeds; dashed: the edge for other δs, as written; δs from full "
@@ -39,7 +38,7 @@ static const entry entries[] = {
      "the "
      "last measured epoch.",
      SF_CONDITION_W},
-    {"region-x", "Where condition X holds", "Region of condition X with the runs (--measure-every)",
+    {"region-x", "Where condition X holds", "Region of condition X with the runs (--every)",
      "The same for the bound in the input, which depends also on the sink ratio β = in-degree / k.", SF_CONDITION_X},
 };
 enum { ENTRIES = sizeof entries / sizeof *entries };

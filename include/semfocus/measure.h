@@ -85,7 +85,7 @@ void sf_analysis_compare(sf_comparison out[SF_QUANTILES], const sf_analysis *ful
  * it holds where c1 is less than this. */
 double sf_condition_limit(sf_measure condition, double dispersion, double sink_ratio, double c2);
 
-/* What training with measure-every recorded. Block -1: all blocks. */
+/* What training with --every recorded. Block -1: all blocks. */
 typedef struct sf_curve_point {
     size_t epoch; /* 0: at initialization */
     int64_t block;

@@ -293,7 +293,7 @@ class Refusals(Analyze):
         self.refuse(first, "--samples", -1, mentions=("samples",))
         self.refuse(first, "--split", "test", mentions=("split",))
         self.refuse(first, "--curves", "--at", "init", mentions=("--at", "--curves"))
-        self.refuse(first, "--curves", mentions=(first, "--measure-every"))
+        self.refuse(first, "--curves", mentions=(first, "--every"))
         self.refused("analyze", first, "--store", self.folder / "elsewhere", mentions=("no store",))
         self.assertEqual(self.analyze(second[:10])["runs"][0]["id"], second)
 
@@ -351,7 +351,7 @@ class Curves(Analyze):
         return text, list(csv.DictReader(io.StringIO(text)))
 
     def test_rows(self):
-        full, topk = self.train("full,topk:3", "--measure-every", 2, "--epochs", 5)
+        full, topk = self.train("full,topk:3", "--every", 2, "--epochs", 5)
         text, rows = self.curves(full, topk)
         self.assertEqual(text.splitlines()[0], "run,epoch,block,measure," + ",".join("q" + p for p in PERCENTS))
         self.assertEqual(len(rows), 2 * 3 * 3 * 4)  # runs, epochs 0 2 4, blocks 0 1 all, measures
@@ -369,7 +369,7 @@ class Curves(Analyze):
                     self.assertAlmostEqual(float(row["q" + p]), value, delta=1e-8 * (1 + abs(value)))
 
     def test_they_are_what_analyze_says(self):
-        run, = self.train("topk:3", "--measure-every", 2, "--threads", 1)
+        run, = self.train("topk:3", "--every", 2, "--threads", 1)
         points = json.loads(self.good("analyze", run, "--curves", "--json", "--store", self.store).out)
         for at, epoch in (("init", 0), ("last", 2)):
             analysis, = self.analyze(run, "--at", at, "--samples", 100)["runs"]
@@ -381,29 +381,29 @@ class Curves(Analyze):
         plain = json.loads(self.good("train", "even-pairs", "--attention", "topk:3", *SMALL, "--epochs", 3, "--json",
                                      "--store", self.folder / "plain").out)
         measured = json.loads(self.good("train", "even-pairs", "--attention", "topk:3", *SMALL, "--epochs", 3, "--json",
-                                        "--measure-every", 1, "--store", self.store).out)
+                                        "--every", 1, "--store", self.store).out)
         self.assertEqual(plain, measured)
         self.assertEqual(plain[0]["weights"], measured[0]["weights"])
 
     def test_resuming_and_crashes_leave_the_same_rows(self):
         undisturbed = self.folder / "undisturbed"
-        run, = self.train("topk:3", "--measure-every", 1, "--epochs", 6, store=undisturbed)
+        run, = self.train("topk:3", "--every", 1, "--epochs", 6, store=undisturbed)
         expected, _ = self.curves(run, store=undisturbed)
-        self.train("topk:3", "--measure-every", 1, "--epochs", 3)
+        self.train("topk:3", "--every", 1, "--epochs", 3)
         # as if the process had died after epoch 4: rows that no checkpoint backs
         self.sql("INSERT INTO epochs VALUES (1, 4, 1, 50, 1, 50, 1)")
         for block in (-1, 0, 1):
             for measure in RECORDED:
                 self.sql(f"INSERT INTO measures (run, epoch, block, measure, q0) VALUES (1, 4, {block}, '{measure}', 99)")
         self.sql("UPDATE runs SET status = 'running'")
-        self.train("topk:3", "--measure-every", 1, "--epochs", 6)
+        self.train("topk:3", "--every", 1, "--epochs", 6)
         self.assertEqual(self.curves(run)[0], expected)
         shutil.rmtree(self.store / "checkpoints")  # starts anew, also before the first epoch
-        self.train("topk:3", "--measure-every", 1, "--epochs", 6)
+        self.train("topk:3", "--every", 1, "--epochs", 6)
         self.assertEqual(self.curves(run)[0], expected)
 
     def test_studies_record_too(self):
-        study = self.write("study.ini", "task = even-pairs\nattention = full, topk:3\nseeds = 2\nmeasure-every = 2\n"
+        study = self.write("study.ini", "task = even-pairs\nattention = full, topk:3\nseeds = 2\nevery = 2\n"
                            "length = 8\ntrain-count = 40\nheldout-count = 20\nblocks = 1\nwidth = 8\nmlp-width = 8\nepochs = 2\n")
         self.good("study", study, "--quiet", "--store", self.store, "--threads", 2)
         with sqlite3.connect(self.store / "runs.db") as database:
@@ -415,7 +415,7 @@ class Curves(Analyze):
         self.sql("DROP TABLE measures")
         self.sql("PRAGMA user_version = 1")
         self.refuse(run, mentions=("schema 1",))
-        self.train("topk:3", "--measure-every", 1, "--epochs", 3)
+        self.train("topk:3", "--every", 1, "--epochs", 3)
         _, rows = self.curves(run)
         self.assertEqual({row["epoch"] for row in rows}, {"3"})  # epochs that were trained before are not measured
 
@@ -426,7 +426,7 @@ class Help(Case):
         for name in ("--at last|best|init", "--split train|heldout", "--samples", "--curves", "--json", "--store",
                      "--bounds", "--lipschitz", "--mask-stability", "--perturbed R", "--direction-seed S", "--figures DIR"):
             self.assertIn(name, text)
-        self.assertIn("--measure-every", self.good("train", "--help").out)
+        self.assertIn("--every", self.good("train", "--help").out)
         self.assertTrue(re.search(r"^  analyze ", self.good("--help").out, re.M))
 
 

@@ -375,7 +375,7 @@ class OddStudies(Browser, Case):
     def test_measures_regions_and_surfaces(self):
         """Texts lie within their drawings and not over one another; the legend hides curves and points."""
         self.good("compare", "even-pairs", "--attention", "full,topk:2,banded:3", "--seeds", "2", *OPTIONS, "--epochs", "3",
-                  "--measure-every", "1", "--store", self.folder / "runs", "--out", self.folder / "report.html")
+                  "--every", "1", "--store", self.folder / "runs", "--out", self.folder / "report.html")
         runs = [row["id"] for row in json.loads(self.good("runs", "--store", self.folder / "runs", "--json").out)]
         self.good("landscape", *runs[:4:2], "--grid", "5", "--samples", "10", "--quiet", "--store", self.folder / "runs",
                   "--out", self.folder / "landscape.html")

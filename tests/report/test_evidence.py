@@ -69,7 +69,7 @@ class Measured(Case):
         place = tempfile.TemporaryDirectory(prefix="semfocus-evidence-")
         cls.addClassCleanup(place.cleanup)
         cls.study = Path(place.name)
-        done = run(*STUDY, "--measure-every", "2", "--figures", "figures", "--out", "report.html", "--store", "runs",
+        done = run(*STUDY, "--every", "2", "--figures", "figures", "--out", "report.html", "--store", "runs",
                    cwd=cls.study, timeout=300)
         assert (done.code, done.err) == (0, ""), done
         cls.page = Page((cls.study / "report.html").read_bytes())
@@ -255,13 +255,13 @@ class Partly(Case):
         return [figure.attributes["id"][:-2] for figure in page.root.find("figure")]
 
     def test_one_mechanism(self):
-        self.assertEqual(self.figures("--attention", "full", "--measure-every", 4),
+        self.assertEqual(self.figures("--attention", "full", "--every", 4),
                          [*FIGURES, "dispersion", "kept-dispersion", "in-degree"])
 
     def test_pairs_need_the_same_settings(self):
-        self.good("train", "even-pairs", "--attention", "full", *TINY, "--lr", "0.3", "--measure-every", 4, "--store",
+        self.good("train", "even-pairs", "--attention", "full", *TINY, "--lr", "0.3", "--every", 4, "--store",
                   self.folder / "runs")
-        self.good("train", "even-pairs", "--attention", "topk:3", *TINY, "--measure-every", 4, "--store", self.folder / "runs")
+        self.good("train", "even-pairs", "--attention", "topk:3", *TINY, "--every", 4, "--store", self.folder / "runs")
         self.good("report", "--store", self.folder / "runs", "--out", self.folder / "report.html")
         page = Page((self.folder / "report.html").read_bytes())
         self.assertEqual([figure.attributes["id"][:-2] for figure in page.root.find("figure")], [*FIGURES, *MEASURED])
@@ -271,7 +271,7 @@ class Partly(Case):
 
     def test_epochs_that_the_command_leaves_out(self):
         """A study that asks for fewer epochs than the store holds shows no later measures."""
-        self.figures("--attention", "full,topk:3", "--measure-every", 1)
+        self.figures("--attention", "full,topk:3", "--every", 1)
         self.figures("--attention", "full,topk:3", "--epochs", 2, "--figures", self.folder / "figures")
         rows = read_csv(self.folder / "figures" / "even-pairs-dispersion.csv")
         self.assertEqual({row["epoch"] for row in rows}, {"0", "1", "2"})
@@ -279,8 +279,8 @@ class Partly(Case):
     def test_runs_measured_at_other_epochs(self):
         """Each run counts with what it was last measured as."""
         words = ["even-pairs", "--attention", "full", *TINY, "--store", self.folder / "runs"]
-        self.good("train", *words, "--seed", 1, "--measure-every", 1)
-        self.good("train", *words, "--seed", 2, "--measure-every", 3)
+        self.good("train", *words, "--seed", 1, "--every", 1)
+        self.good("train", *words, "--seed", 2, "--every", 3)
         self.good("report", "--store", self.folder / "runs", "--out", self.folder / "report.html", "--figures",
                   self.folder / "figures")
         values = {}

@@ -9,6 +9,7 @@
 #define sf_dense_forward  ISA(sf_dense_forward)
 #define sf_dense_backward ISA(sf_dense_backward)
 #define sf_scaled_keys    ISA(sf_scaled_keys)
+#define sf_share_queries  ISA(sf_share_queries)
 #define sf_kept_forward   ISA(sf_kept_forward)
 #define sf_kept_clear     ISA(sf_kept_clear)
 #define sf_kept_backward  ISA(sf_kept_backward)
@@ -16,7 +17,7 @@
 /* One head of one sequence: where its rows lie and the addresses of its random numbers. */
 typedef struct sf_head {
     const sf_job *job;
-    size_t first_query, queries; /* whose part is computed: of the dense kernel, and of a selection by score, all */
+    size_t first_query, queries; /* whose part is computed: of the dense kernel, all */
     const sf_trace *trace;
     size_t stride;         /* of q, k, v rows: 3 * H * Cp */
     size_t context_stride; /* H * Cp */
@@ -31,6 +32,10 @@ typedef struct sf_head {
 
 /* score_scale * k, transposed: scores are the product of queries and it. */
 sf_right sf_scaled_keys(const sf_head *head);
+
+/* Offers the head's queries, a part for each tile of them. */
+void sf_share_queries(const sf_head *head, const void *task,
+                      void (*take_parts)(sf_offer *offer, const sf_workspace *mine));
 
 /* context = weights(q, k) v;  backward fills dq, dk, dv from dcontext. The kept kernel adds to dk and dv, which must be
  * cleared before. */

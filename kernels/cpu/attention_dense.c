@@ -18,6 +18,15 @@ sf_right sf_scaled_keys(const sf_head *head) {
     return sf_prepare(work->across[0], keys_t, Cp, plan->rows.Tp);
 }
 
+void sf_share_queries(const sf_head *head, const void *task,
+                      void (*take_parts)(sf_offer *offer, const sf_workspace *mine)) {
+    sf_offer *offer = head->job->offer;
+    offer->task = task;
+    offer->parts = (head->queries + SF_QUERY_TILE - 1) / SF_QUERY_TILE;
+    offer->take_parts = take_parts;
+    sf_offer_share(offer, head->job->work);
+}
+
 /* What the parts of a head share: a part is a tile of queries. */
 typedef struct shared_head {
     const sf_head *head;
@@ -37,15 +46,6 @@ static sf_softmax_tile tile_of(const sf_head *head, float *at, size_t query) {
 
 static size_t keys_from(size_t first, size_t T) {
     return T - first < SF_KEY_TILE ? T - first : SF_KEY_TILE;
-}
-
-static void share(const shared_head *task, void (*take_parts)(sf_offer *offer, const sf_workspace *mine)) {
-    const sf_job *job = task->head->job;
-    sf_offer *offer = job->offer;
-    offer->task = task;
-    offer->parts = (job->plan->model->shape.T + SF_QUERY_TILE - 1) / SF_QUERY_TILE;
-    offer->take_parts = take_parts;
-    sf_offer_share(offer, job->work);
 }
 
 /* Shrinks what the context holds of earlier keys, and adds what these keys give. */
@@ -94,7 +94,7 @@ void sf_dense_forward(const sf_head *head) {
                               .keys_t = sf_scaled_keys(head),
                               .values =
                                   sf_prepare(head->job->work->upright[1], values, plan->model->shape.T, plan->rows.Cp)};
-    share(&task, forward_parts);
+    sf_share_queries(head, &task, forward_parts);
 }
 
 /* Weights and their gradients, on mine->tile and mine->dtile, and dq. dots are dcontext . context: the means of the
@@ -154,5 +154,5 @@ void sf_dense_backward(const sf_head *head) {
         work->drow[i] = sf_dot(head->dcontext + i * head->context_stride, head->context + i * head->context_stride, Cp);
     for (size_t part = 0; part * SF_QUERY_TILE < T; part++)
         atomic_store_explicit(&work->tiles_done[part], 0, memory_order_relaxed);
-    share(&task, backward_parts);
+    sf_share_queries(head, &task, backward_parts);
 }

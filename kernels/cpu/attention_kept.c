@@ -39,7 +39,7 @@ typedef struct best_keys { /* the greatest so far, descending; of equal ones the
     size_t found;
 } best_keys;
 
-INLINE void offer(best_keys *best, size_t K, float score, uint32_t key) {
+INLINE void consider(best_keys *best, size_t K, float score, uint32_t key) {
     if (best->found == K && !(score > best->scores[K - 1])) return;
     size_t place = best->found < K ? best->found++ : K - 1;
     for (; place > 0 && score > best->scores[place - 1]; place--) {
@@ -65,12 +65,13 @@ INLINE float lower_bound(const float *scores, float sign, size_t T, size_t K) {
     return bound;
 }
 
-INLINE void offer_lanes(best_keys *best, size_t K, const float *scores, float sign, float bound, size_t j, size_t T) {
+INLINE void consider_lanes(best_keys *best, size_t K, const float *scores, float sign, float bound, size_t j,
+                           size_t T) {
     uint32_t candidates = lanes_from(splat(sign) * load(scores + j), bound);
     if (T - j < VL) candidates &= (UINT32_C(1) << (T - j)) - 1;
     for (; candidates != 0; candidates &= candidates - 1) {
         const uint32_t key = (uint32_t)j + (uint32_t)__builtin_ctz(candidates);
-        offer(best, K, sign * scores[key], key);
+        consider(best, K, sign * scores[key], key);
     }
 }
 
@@ -116,11 +117,11 @@ INLINE void select_signed(uint32_t *keys, const float *scores, float sign, size_
         vf greatest = splat(sign) * load(scores + j);
         for (size_t v = 1; v < 4; v++) greatest = max_of(splat(sign) * load(scores + j + v * VL), greatest);
         if (lanes_from(greatest, bound) == 0) continue;
-        for (size_t v = 0; v < 4; v++) offer_lanes(&best, K, scores, sign, bound, j + v * VL, T);
+        for (size_t v = 0; v < 4; v++) consider_lanes(&best, K, scores, sign, bound, j + v * VL, T);
     }
-    for (; j < T; j += VL) offer_lanes(&best, K, scores, sign, bound, j, T);
+    for (; j < T; j += VL) consider_lanes(&best, K, scores, sign, bound, j, T);
     for (uint32_t rest = 0; best.found < K && rest < T; rest++) /* NaN is above nothing: the lowest indices make up */
-        if (!(sign * scores[rest] >= bound)) offer(&best, K, -INFINITY, rest);
+        if (!(sign * scores[rest] >= bound)) consider(&best, K, -INFINITY, rest);
     for (size_t i = 0; i < K; i++) { /* insertion sort by index */
         size_t place = i;
         for (; place > 0 && keys[place - 1] > best.keys[i]; place--) keys[place] = keys[place - 1];
@@ -147,31 +148,28 @@ static void select_generic(uint32_t *keys, const sf_head *head, const float *sco
     memcpy(keys, work->kept, K * sizeof *keys);
 }
 
-/* Selects by score, a tile of queries at a time; kept scores go to trace->weights for now. */
-static void select_by_score(const sf_head *head) {
+/* Selects by score; kept scores go to trace->weights for now. */
+static void select_by_score(const sf_head *head, sf_right keys_t) {
     const sf_cpu_plan *plan = head->job->plan;
-    const sf_workspace *work = head->job->work;
+    float *tile = head->job->work->tile;
     const sf_attention *attention = &plan->model->shape.attention;
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, Tp = plan->rows.Tp;
     const size_t K = plan->pattern.offsets[1];
     const bool fast = K <= SF_FAST_TOPK_MOST &&
                       (attention->selector == &sf_selector_topk || attention->selector == &sf_selector_bottomk);
     const bool greatest = attention->selector == &sf_selector_topk;
-    const sf_right keys_t = sf_scaled_keys(head);
-    for (size_t first = 0; first < T; first += SF_QUERY_TILE) {
-        const size_t rows = T - first < SF_QUERY_TILE ? T - first : SF_QUERY_TILE;
-        sf_gemm(work->tile, Tp, (sf_left){head->q + first * head->stride, head->stride, 1}, keys_t, NULL, false, rows,
-                Tp, Cp);
-        for (size_t i = 0; i < rows; i++) {
-            const float *scores = work->tile + i * Tp;
-            uint32_t *keys = selected_keys(head, first + i);
-            if (fast)
-                (greatest ? select_greatest : select_smallest)(keys, scores, T, K);
-            else
-                select_generic(keys, head, scores, first + i);
-            const kept_row row = row_of(head, first + i);
-            for (size_t n = 0; n < K; n++) row.weights[n] = scores[keys[n]];
-        }
+    const size_t first = head->first_query;
+    sf_gemm(tile, Tp, (sf_left){head->q + first * head->stride, head->stride, 1}, keys_t, NULL, false, head->queries,
+            Tp, Cp);
+    for (size_t i = 0; i < head->queries; i++) {
+        const float *scores = tile + i * Tp;
+        uint32_t *keys = selected_keys(head, first + i);
+        if (fast)
+            (greatest ? select_greatest : select_smallest)(keys, scores, T, K);
+        else
+            select_generic(keys, head, scores, first + i);
+        const kept_row row = row_of(head, first + i);
+        for (size_t n = 0; n < K; n++) row.weights[n] = scores[keys[n]];
     }
 }
 
@@ -275,11 +273,15 @@ static void draw_factors(const sf_head *head) {
                        head->queries);
 }
 
-void sf_kept_forward(const sf_head *head) {
-    const sf_cpu_plan *plan = head->job->plan;
-    const sf_selects_by selects_by = plan->model->shape.attention.selector->selects_by;
-    const size_t Cp = plan->rows.Cp, end = head->first_query + head->queries;
-    if (selects_by == SF_BY_SCORE) select_by_score(head);
+static sf_selects_by selects_by_of(const sf_head *head) {
+    return head->job->plan->model->shape.attention.selector->selects_by;
+}
+
+/* Queries of a head, a tile of them at most. */
+static void forward_tile(const sf_head *head, sf_right keys_t) {
+    const sf_selects_by selects_by = selects_by_of(head);
+    const size_t Cp = head->job->plan->rows.Cp, end = head->first_query + head->queries;
+    if (selects_by == SF_BY_SCORE) select_by_score(head, keys_t);
     for (size_t i = head->first_query; i < end && selects_by == SF_BY_CHANCE; i++)
         select_generic(selected_keys(head, i), head, NULL, i);
     draw_factors(head);
@@ -290,6 +292,31 @@ void sf_kept_forward(const sf_head *head) {
         mix(head->context + i * head->context_stride, head->v, head->stride, row.keys, dropped(&row, head), row.count,
             Cp);
     }
+}
+
+typedef struct shared_head { /* a part of it is a tile of queries */
+    const sf_head *head;
+    sf_right keys_t;
+} shared_head;
+
+static void forward_parts(sf_offer *offer, const sf_workspace *mine) {
+    const shared_head *by = offer->task;
+    sf_job job = *by->head->job;
+    sf_head head = *by->head;
+    const size_t end = head.first_query + head.queries;
+    job.work = mine;
+    head.job = &job;
+    for (size_t part; (part = sf_offer_next_part(offer)) < offer->parts;) {
+        head.first_query = by->head->first_query + part * SF_QUERY_TILE;
+        head.queries = end - head.first_query < SF_QUERY_TILE ? end - head.first_query : SF_QUERY_TILE;
+        forward_tile(&head, by->keys_t);
+    }
+}
+
+void sf_kept_forward(const sf_head *head) {
+    const shared_head task = {.head = head,
+                              .keys_t = selects_by_of(head) == SF_BY_SCORE ? sf_scaled_keys(head) : (sf_right){0}};
+    sf_share_queries(head, &task, forward_parts);
 }
 
 void sf_kept_clear(const sf_head *head, size_t first_key, size_t keys) {

@@ -208,9 +208,9 @@ static size_t worker_now(const sf_cpu_crew *crew) {
     return crew->workers > 1 ? (size_t)omp_get_thread_num() : 0;
 }
 
-/* Until all is done. Short heads and kept keys have no parts to offer. */
+/* Until all is done. Short sequences have no parts to offer, and fixed patterns are soon done. */
 static void help_others(sf_cpu_crew *crew, const sf_cpu_plan *plan, const sf_workspace *mine) {
-    if (!plan->dense || plan->model->shape.T <= SF_QUERY_TILE) return;
+    if (plan->reach != NULL || plan->model->shape.T <= SF_QUERY_TILE) return;
     for (size_t turns = 0; atomic_load_explicit(&crew->underway, memory_order_relaxed) > 0; sf_wait_a_little(&turns))
         for (size_t w = 0; w < crew->workers; w++)
             if (sf_offer_enter(&crew->offers[w])) {

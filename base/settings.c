@@ -71,7 +71,7 @@ static const sf_setting table[] = {
      "threads; 0: one per core; results do not depend on it"},
     {"device", SF_CHOICE, SF_GROUP_MACHINE, AT(device), "cpu", 0, 0, "cpu", NULL, "where to compute"},
     {"precision", SF_CHOICE, SF_GROUP_MACHINE, AT(precision), "f32", 0, 0, "f32|bf16", NULL,
-     "arithmetic; bf16: factors of matrix products are rounded to 8 bits, faster on CPUs with AMX"},
+     "arithmetic of training, and of a run ever after; bf16: factors of products rounded to 8 bits, faster with AMX"},
 
     {"json", SF_FLAG, SF_GROUP_OUTPUT, AT(json), "no", 0, 0, NULL, NULL, "print JSON"},
     {"quiet", SF_FLAG, SF_GROUP_OUTPUT, AT(quiet), "no", 0, 0, NULL, NULL, "print results only"},

@@ -46,7 +46,7 @@ const cli_verb verb_distance = {
         "example: semfocus train even-pairs --attention topk:5\n"
         "         semfocus train even-pairs --attention topk:5 --swap-sample 17\n"
         "         semfocus distance 3f2a 91bc\n",
-    .groups = SF_GROUP_STORE | SF_GROUP_OUTPUT,
+    .groups = COMMON_GROUPS,
     .fewest_words = 2,
     .most_words = 2,
     .run = run,

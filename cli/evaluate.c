@@ -44,8 +44,11 @@ static sf_status evaluate_run(table *t, sf_store *store, const char *id, const s
         row *next = &t->rows[t->count];
         *next = (row){.run = run, .trained_length = (size_t)settings.length};
         const int64_t sequences = sf_config_given(config, "count") ? config->count : settings.heldout_count;
-        status = sf_length_generalization(&next->result, store, &run, (sf_weights_at)config->at,
-                                          count > 0 ? lengths[i] : next->trained_length, (size_t)sequences);
+        const sf_length_request request = {.at = (sf_weights_at)config->at,
+                                           .length = count > 0 ? lengths[i] : next->trained_length,
+                                           .count = (size_t)sequences,
+                                           .threads = (size_t)config->threads};
+        status = sf_length_generalization(&next->result, store, &run, &request);
         if (status == SF_OK) t->count++;
     }
     return status;
@@ -119,13 +122,13 @@ const cli_verb verb_evaluate = {
     .usage = "RUN... [--lengths N,...] [--count N] [--at last|best|init]",
     .summary = "loss and accuracy of runs on held-out sequences of other lengths",
     .details =
-        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it. The sequences are the held-out ones that "
-        "a\n"
-        "run of that length would have under the same data seed. The model keeps its weights, its k and its global\n"
-        "tokens; positions, padding and kept keys are those of the new length, where a k that covers it is full\n"
+        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it. The sequences are the held-out ones\n"
+        "that a run of that length would have under the same data seed. The model keeps its weights, its k and its\n"
+        "global tokens; positions, padding and kept keys are those of the new length, where a k that covers it is "
+        "full\n"
         "attention. At a run's own length and held-out count the result is its held-out loss, bit by bit.\n"
         "example: semfocus evaluate 3f2a 91bc --lengths 40,60,100,200\n",
-    .groups = SF_GROUP_LENGTHS | SF_GROUP_FILE | SF_GROUP_WEIGHTS | SF_GROUP_STORE | SF_GROUP_OUTPUT,
+    .groups = SF_GROUP_LENGTHS | SF_GROUP_FILE | SF_GROUP_WEIGHTS | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,
     .run = run,

@@ -193,12 +193,15 @@ static double length_sequences(const sf_paper *paper, size_t all) {
 
 static sf_status measure_lengths(const sf_paper *paper, sf_store *store, const sf_planned_run *plan,
                                  const sf_stored_run *run, const sf_paper_watch *watch) {
-    (void)paper, (void)watch;
+    (void)watch;
     sf_finding findings[LENGTHS];
     for (size_t i = 0; i < LENGTHS; i++) {
         sf_length_result result;
-        const size_t length = (size_t)(length_factors[i] * (double)plan->config.length);
-        SF_TRY(sf_length_generalization(&result, store, run, SF_AT_LAST, length, (size_t)plan->config.heldout_count));
+        const sf_length_request request = {.at = SF_AT_LAST,
+                                           .length = (size_t)(length_factors[i] * (double)plan->config.length),
+                                           .count = (size_t)plan->config.heldout_count,
+                                           .threads = paper->threads};
+        SF_TRY(sf_length_generalization(&result, store, run, &request));
         sf_finding_length(findings[i].name, i);
         findings[i].value = 100 - result.accuracy;
     }

@@ -36,7 +36,7 @@ static sf_status open_data(examination *it, const sf_stored_model *stored, size_
     return sf_run_data_open(&it->data, stored->run.task, &config);
 }
 
-static sf_status open_model(examination *it, const sf_stored_model *stored) {
+static sf_status open_model(examination *it, const sf_stored_model *stored, size_t threads) {
     sf_shape shape = stored->model->shape;
     shape.attention = sf_attention_resolve(shape.attention, it->data.longest);
     shape.T = sf_attention_positions(&shape.attention, it->data.longest, stored->config->pad == SF_PAD_MASK);
@@ -45,7 +45,7 @@ static sf_status open_model(examination *it, const sf_stored_model *stored) {
     const sf_precision precision = (sf_precision)stored->config->precision;
     SF_TRY(sf_cpu_check_isa(precision));
     SF_TRY(sf_cpu_plan_create(&it->plan, &it->model, precision));
-    SF_TRY(sf_cpu_crew_create(&it->crew, &it->plan, 1, (size_t)sf_threads_for(0), EVALUATION_BATCH));
+    SF_TRY(sf_cpu_crew_create(&it->crew, &it->plan, 1, (size_t)sf_threads_for(threads), EVALUATION_BATCH));
     SF_TRY(SF_NEW(&it->tokens, EVALUATION_BATCH * shape.T));
     return SF_NEW(&it->labels, EVALUATION_BATCH);
 }
@@ -77,9 +77,9 @@ static void examine(sf_length_result *out, const examination *it, const sf_store
     out->accuracy = 100.0 * (double)correct / (double)out->count;
 }
 
-sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const sf_stored_run *run, sf_weights_at at,
-                                   size_t length, size_t count) {
-    *out = (sf_length_result){.length = length, .count = count};
+sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const sf_stored_run *run,
+                                   const sf_length_request *request) {
+    *out = (sf_length_result){.length = request->length, .count = request->count};
     if (sf_run_data_is_tsv(run->task))
         return sf_fail(
             SF_BAD_INPUT,
@@ -87,10 +87,10 @@ sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const
             "tasks can be evaluated at them",
             run->id);
     sf_stored_model stored;
-    SF_TRY(sf_stored_model_open(&stored, store, run, at));
+    SF_TRY(sf_stored_model_open(&stored, store, run, request->at));
     examination it = {0};
-    sf_status status = open_data(&it, &stored, length, count);
-    if (status == SF_OK) status = open_model(&it, &stored);
+    sf_status status = open_data(&it, &stored, request->length, request->count);
+    if (status == SF_OK) status = open_model(&it, &stored, request->threads);
     if (status == SF_OK) examine(out, &it, &stored);
     close_examination(&it);
     sf_stored_model_close(&stored);

@@ -99,7 +99,8 @@ static curve curve_of(const sf_stored_run *run) {
 
 static sf_length_result ask(const sf_stored_run *run, sf_weights_at at, size_t length, size_t count) {
     sf_length_result result;
-    if (sf_length_generalization(&result, store, run, at, length, count) != SF_OK) fail_msg("%s", sf_message());
+    const sf_length_request request = {.at = at, .length = length, .count = count};
+    if (sf_length_generalization(&result, store, run, &request) != SF_OK) fail_msg("%s", sf_message());
     assert_true(result.length == length && result.count == count);
     return result;
 }
@@ -245,18 +246,23 @@ static void other_lengths_agree_with_the_reference(void **state) {
     }
 }
 
+static sf_status ask_for(const sf_stored_run *run, size_t length, size_t count) {
+    sf_length_result result;
+    const sf_length_request request = {.at = SF_AT_LAST, .length = length, .count = count};
+    return sf_length_generalization(&result, store, run, &request);
+}
+
 static void impossible_lengths_are_refused(void **state) {
     (void)state;
-    sf_length_result result;
     const sf_stored_run pairs = stored(FULL), trees = stored(9);
-    assert_int_equal(sf_length_generalization(&result, store, &pairs, SF_AT_LAST, 0, 10), SF_BAD_INPUT);
-    assert_int_equal(sf_length_generalization(&result, store, &pairs, SF_AT_LAST, 12, 0), SF_BAD_INPUT);
-    assert_int_equal(sf_length_generalization(&result, store, &trees, SF_AT_LAST, 3, 10), SF_BAD_INPUT);
-    assert_int_equal(sf_length_generalization(&result, store, &trees, SF_AT_LAST, 2001, 10), SF_BAD_INPUT);
+    assert_int_equal(ask_for(&pairs, 0, 10), SF_BAD_INPUT);
+    assert_int_equal(ask_for(&pairs, 12, 0), SF_BAD_INPUT);
+    assert_int_equal(ask_for(&trees, 3, 10), SF_BAD_INPUT);
+    assert_int_equal(ask_for(&trees, 2001, 10), SF_BAD_INPUT);
     assert_non_null(strstr(sf_message(), "2000"));
     sf_stored_run file = pairs;
     strcpy(file.task, "tsv:some.tsv");
-    assert_int_equal(sf_length_generalization(&result, store, &file, SF_AT_LAST, 12, 10), SF_BAD_INPUT);
+    assert_int_equal(ask_for(&file, 12, 10), SF_BAD_INPUT);
     assert_non_null(strstr(sf_message(), "tsv:"));
 }
 

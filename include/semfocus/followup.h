@@ -1,7 +1,8 @@
 /* Questions beyond a run's own curve: how its model does on sequences of other lengths, and how far apart two runs are.
  *
  *   sf_length_result result;
- *   sf_length_generalization(&result, store, &run, SF_AT_LAST, 100, 2000);     trained at 40, asked at 100
+ *   sf_length_request request = {.at = SF_AT_LAST, .length = 100, .count = 2000};      trained at 40, asked at 100
+ *   sf_length_generalization(&result, store, &run, &request);
  *
  *   sf_run_distance_result apart;
  *   sf_run_distance(&apart, store, &run, &swapped);      the same run but for --swap-sample 17 */
@@ -9,6 +10,12 @@
 #define SEMFOCUS_FOLLOWUP_H
 
 #include "semfocus/store.h"
+
+typedef struct sf_length_request {
+    sf_weights_at at;
+    size_t length, count;
+    size_t threads; /* 0: one per core */
+} sf_length_request;
 
 typedef struct sf_length_result {
     size_t length, count;
@@ -18,10 +25,10 @@ typedef struct sf_length_result {
 /* The stored model on the first `count` held-out sequences of its task at another length, under the run's data seed. It
  * keeps its weights, its k and its global tokens; positions, padding and kept keys are those of a run of that length (a
  * k that covers it is full attention). At the run's own length and held-out count this is its held-out loss bit by bit,
- * under the same instruction set. Lengths the task cannot sample and tsv: data are SF_BAD_INPUT. Threads, as many as
- * there are cores, do not change a bit. */
-sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const sf_stored_run *run, sf_weights_at at,
-                                   size_t length, size_t count);
+ * under the same instruction set. Lengths the task cannot sample and tsv: data are SF_BAD_INPUT. Threads do
+ * not change a bit. */
+sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const sf_stored_run *run,
+                                   const sf_length_request *request);
 
 typedef struct sf_run_distance_result {
     size_t epoch;

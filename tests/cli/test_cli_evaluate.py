@@ -65,6 +65,11 @@ class Evaluate(Followup):
         first, second = (self.ask("evaluate", run, "--lengths", 14, "--at", "init")[0] for run in (short, long))
         self.assertEqual(first["loss"], second["loss"])
 
+    def test_threads_do_not_change_a_bit(self):
+        run, = self.train("full")
+        one, three = (self.ask("evaluate", run, "--lengths", 300, "--threads", n) for n in (1, 3))
+        self.assertEqual(one, three)
+
     def test_table(self):
         run, = self.train("topk:3")
         lines = self.good("evaluate", run, "--lengths", "5,20", "--store", self.store).out.splitlines()
@@ -114,7 +119,7 @@ class Evaluate(Followup):
         self.refused("evaluate", "ab", "--store", self.folder / "none", mentions=("no store",))
         self.train("full")
         self.refuse("evaluate", "zz", mentions=("no run begins",))
-        self.refuse("evaluate", "zz", "--threads", 2, mentions=("threads",))
+        self.refuse("evaluate", "zz", "--threads", -1, mentions=("threads",))
         self.assertIn("--lengths N[,...]", self.good("evaluate", "--help").out)
 
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sizes.h"
+
 static bool starts_like_a_number(const char *text) {
     const unsigned char first = (unsigned char)text[0];
     const unsigned char second = (unsigned char)(first == '-' ? text[1] : 0);
@@ -34,10 +36,6 @@ bool sf_text_real(double *out, const char *text) {
 
 enum { LONGEST_NAME = 48 };
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 static size_t edit_distance(const char *a, const char *b) {
     const size_t n = strlen(b);
     size_t row[LONGEST_NAME + 1];
@@ -48,7 +46,7 @@ static size_t edit_distance(const char *a, const char *b) {
         for (size_t j = 0; j < n; j++) {
             const size_t substituted = diagonal + (tolower((unsigned char)a[i]) != tolower((unsigned char)b[j]));
             diagonal = row[j + 1];
-            row[j + 1] = smaller(substituted, smaller(row[j], row[j + 1]) + 1);
+            row[j + 1] = sf_smaller(substituted, sf_smaller(row[j], row[j + 1]) + 1);
         }
     }
     return row[n];

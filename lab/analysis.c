@@ -14,13 +14,15 @@ struct sf_analysis {
     sf_config config; /* with the task's recipe */
     sf_analysis_info info;
     sf_block_measures *blocks; /* [L+1], the last is all of them */
-    sf_head_norms *heads;      /* [L,H] */
+    sf_block_norms *norms;     /* [L] */
 };
 
 void sf_analysis_destroy(sf_analysis *analysis) {
     if (analysis == NULL) return;
     sf_release(analysis->blocks);
-    sf_release(analysis->heads);
+    for (size_t l = 0; l < analysis->info.blocks && analysis->norms != NULL; l++)
+        sf_block_norms_close(&analysis->norms[l]);
+    sf_release(analysis->norms);
     sf_release(analysis);
 }
 
@@ -66,14 +68,14 @@ static sf_status measure_norms(sf_analysis *out, const sf_stored_model *stored) 
     sf_block_measures *all = &out->blocks[L];
     for (size_t l = 0; l < L; l++) {
         sf_block_measures *block = &out->blocks[l];
-        sf_mlp_norms mlp;
-        SF_TRY(sf_block_norms(out->heads + l * H, &mlp, stored->model, stored->params, l));
+        sf_block_norms *norms = &out->norms[l];
+        SF_TRY(sf_block_norms_open(norms, stored->model, stored->params, l));
         for (size_t h = 0; h < H; h++) {
-            block->gamma = larger(block->gamma, out->heads[l * H + h].gamma);
-            block->upsilon = larger(block->upsilon, out->heads[l * H + h].upsilon);
+            block->gamma = larger(block->gamma, norms->heads[h].gamma);
+            block->upsilon = larger(block->upsilon, norms->heads[h].upsilon);
         }
-        block->w1 = mlp.w1;
-        block->w2 = mlp.w2;
+        block->w1 = norms->w1;
+        block->w2 = norms->w2;
         all->gamma = larger(all->gamma, block->gamma);
         all->upsilon = larger(all->upsilon, block->upsilon);
         all->w1 = larger(all->w1, block->w1);
@@ -85,7 +87,7 @@ static sf_status measure_norms(sf_analysis *out, const sf_stored_model *stored) 
 static sf_status fill(sf_analysis *out, const sf_stored_model *stored, const sf_analysis_request *request) {
     describe(out, stored, request);
     SF_TRY(SF_NEW(&out->blocks, out->info.blocks + 1));
-    SF_TRY(SF_NEW(&out->heads, out->info.blocks * out->info.heads));
+    SF_TRY(SF_NEW(&out->norms, out->info.blocks));
     SF_TRY(measure_scores(out, stored));
     return measure_norms(out, stored);
 }
@@ -121,7 +123,7 @@ const sf_block_measures *sf_analysis_overall(const sf_analysis *analysis) {
 }
 
 void sf_analysis_head_norms(double *gamma, double *upsilon, const sf_analysis *analysis, size_t block, size_t head) {
-    const sf_head_norms *norms = &analysis->heads[block * analysis->info.heads + head];
+    const sf_head_norms *norms = &analysis->norms[block].heads[head];
     *gamma = norms->gamma;
     *upsilon = norms->upsilon;
 }

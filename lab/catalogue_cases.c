@@ -402,16 +402,20 @@ sf_status sf_rows_of_condition_x(sf_paper *paper, sf_store *store) {
     return each_by_score(paper, store, use_condition_x);
 }
 
+static sf_status read_both(double *ours, double *theirs, sf_store *store, const run_pair *pair, const char *name) {
+    bool found;
+    SF_TRY(sf_findings_read(ours, &found, store, &pair->ours, name));
+    return sf_findings_read(theirs, &found, store, &pair->full, name);
+}
+
 static const double slope_radii[] = {0.1, 0.3, 0.69};
 
 static sf_status read_slopes(double *ours, double *theirs, const sf_paper *paper, sf_store *store,
                              const run_pair *pair) {
     for (size_t i = 0; i < SHOWN; i++) {
         char name[64];
-        bool found;
         sf_finding_slope(name, paper, slope_radii[i]);
-        SF_TRY(sf_findings_read(&ours[i], &found, store, &pair->ours, name));
-        SF_TRY(sf_findings_read(&theirs[i], &found, store, &pair->full, name));
+        SF_TRY(read_both(&ours[i], &theirs[i], store, pair, name));
     }
     return SF_OK;
 }
@@ -428,10 +432,8 @@ sf_status sf_rows_of_slopes(sf_paper *paper, sf_store *store) {
 static sf_status read_rises(double *ours, double *theirs, const sf_paper *paper, sf_store *store,
                             const run_pair *pair) {
     char name[64];
-    bool found;
     sf_finding_rise(name, paper);
-    SF_TRY(sf_findings_read(ours, &found, store, &pair->ours, name));
-    return sf_findings_read(theirs, &found, store, &pair->full, name);
+    return read_both(ours, theirs, store, pair, name);
 }
 
 static sf_status use_surfaces(sf_paper *paper, sf_store *store, size_t group, const run_pair *pairs, size_t count) {
@@ -448,10 +450,8 @@ static sf_status read_errors(double *ours, double *theirs, const sf_paper *paper
     (void)paper;
     for (size_t i = 0; i < SHOWN; i++) {
         char name[64];
-        bool found;
         sf_finding_length(name, i);
-        SF_TRY(sf_findings_read(&ours[i], &found, store, &pair->ours, name));
-        SF_TRY(sf_findings_read(&theirs[i], &found, store, &pair->full, name));
+        SF_TRY(read_both(&ours[i], &theirs[i], store, pair, name));
     }
     return SF_OK;
 }
@@ -469,10 +469,8 @@ sf_status sf_rows_of_lengths(sf_paper *paper, sf_store *store) {
 static sf_status read_distances(double *ours, double *theirs, const sf_paper *paper, sf_store *store,
                                 const run_pair *pair) {
     char name[64];
-    bool found;
     sf_finding_distance(name, paper);
-    SF_TRY(sf_findings_read(ours, &found, store, &pair->ours, name));
-    return sf_findings_read(theirs, &found, store, &pair->full, name);
+    return read_both(ours, theirs, store, pair, name);
 }
 
 static sf_status use_distances(sf_paper *paper, sf_store *store, size_t group, const run_pair *pairs, size_t count) {

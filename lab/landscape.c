@@ -129,23 +129,16 @@ sf_status sf_landscape_open(sf_landscape **out, sf_store *store, const char *con
     return SF_OK;
 }
 
-/* Sequence i as the model reads it: tokens, PAD up to the plain positions, then the global tokens. */
-static void place_sequence(int32_t *row /* [T] */, const sf_stored_model *stored, size_t i) {
-    const size_t T = stored->model->shape.T, plain = T - stored->model->shape.attention.globals;
-    size_t count;
-    const int32_t *tokens = sf_dataset_tokens(stored->data->training, i, &count);
-    for (size_t t = 0; t < plain; t++) row[t] = t < count ? tokens[t] : stored->data->pad;
-    for (size_t t = plain; t < T; t++) row[t] = stored->data->pad + 1 + (int32_t)(t - plain);
-}
-
 /* Spread evenly over the training set: a user's file may be sorted. */
 static void place_samples(int32_t *tokens /* [samples,T] */, int32_t *labels, const sf_stored_model *stored,
                           size_t samples) {
-    const size_t sequences = sf_dataset_count(stored->data->training);
+    const sf_shape *s = &stored->model->shape;
+    const sf_dataset *set = stored->data->training;
+    const size_t sequences = sf_dataset_count(set);
     for (size_t n = 0; n < samples; n++) {
         const size_t i = n * sequences / samples;
-        place_sequence(tokens + n * stored->model->shape.T, stored, i);
-        labels[n] = sf_dataset_label(stored->data->training, i);
+        sf_run_data_lay_out(tokens + n * s->T, stored->data, set, i, s->T, s->attention.globals);
+        labels[n] = sf_dataset_label(set, i);
     }
 }
 

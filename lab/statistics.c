@@ -5,26 +5,11 @@
 #include <string.h>
 
 #include "base/random.h"
-
-static int by_value(const void *a, const void *b) {
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-/* Of values already in order. */
-static double sorted_quantile(const double *values, size_t count, double q) {
-    if (count == 0) return NAN;
-    const double place = q * (double)(count - 1);
-    const size_t below = (size_t)place;
-    const double share = place - (double)below;
-    if (share <= 0 || below + 1 >= count) return values[below];
-    if (isinf(values[below + 1])) return values[below + 1];
-    return values[below] + share * (values[below + 1] - values[below]);
-}
+#include "base/sorted.h"
 
 double sf_quantile(double *values, size_t count, double q) {
-    qsort(values, count, sizeof *values, by_value);
-    return sorted_quantile(values, count, q);
+    sf_sort(values, count);
+    return sf_sorted_quantile(values, count, q);
 }
 
 /* Moves values until values[place] is where sorting would put it, smaller ones before and larger ones behind it. */
@@ -55,12 +40,11 @@ static void put_in_place(double *values, size_t count, size_t place) {
 void sf_quartiles(double *values, size_t count, double *low, double *median, double *high) {
     double *const out[] = {low, median, high};
     for (size_t q = 0; q < 3; q++) {
-        const double place = 0.25 * (double)(q + 1) * (double)(count - 1);
-        const size_t below = (size_t)place, above = below + 1 < count ? below + 1 : below;
+        const double share = 0.25 * (double)(q + 1);
+        const size_t below = (size_t)(share * (double)(count - 1)), above = below + 1;
         put_in_place(values, count, below);
-        if (above > below) put_in_place(values + above, count - above, 0); /* the smallest of the larger ones */
-        *out[q] = place > (double)below ? values[below] + (place - (double)below) * (values[above] - values[below])
-                                        : values[below];
+        if (above < count) put_in_place(values + above, count - above, 0); /* the smallest of the larger ones */
+        *out[q] = sf_sorted_quantile(values, count, share);                /* which looks at these two only */
     }
 }
 
@@ -91,7 +75,7 @@ static double resampled_median(const double *values, const uint32_t *times, size
 sf_interval sf_bootstrap_median(double *values, size_t count, uint32_t seed, uint32_t *scratch) {
     if (count == 0) return (sf_interval){NAN, NAN};
     double medians[SF_RESAMPLES];
-    qsort(values, count, sizeof *values, by_value);
+    sf_sort(values, count);
     for (size_t r = 0; r < SF_RESAMPLES; r++) {
         sf_draws draws =
             sf_draws_at((sf_index){.seed = seed, .stream = sf_stream(SF_BOOTSTRAP, 0, 0), .sample = (uint32_t)r});
@@ -99,8 +83,9 @@ sf_interval sf_bootstrap_median(double *values, size_t count, uint32_t seed, uin
         for (size_t i = 0; i < count; i++) scratch[sf_draw_below(&draws, (uint32_t)count)]++;
         medians[r] = resampled_median(values, scratch, count);
     }
-    qsort(medians, SF_RESAMPLES, sizeof *medians, by_value);
-    return (sf_interval){sorted_quantile(medians, SF_RESAMPLES, 0.025), sorted_quantile(medians, SF_RESAMPLES, 0.975)};
+    sf_sort(medians, SF_RESAMPLES);
+    return (sf_interval){sf_sorted_quantile(medians, SF_RESAMPLES, 0.025),
+                         sf_sorted_quantile(medians, SF_RESAMPLES, 0.975)};
 }
 
 double sf_sign_test(size_t wins, size_t losses) {

@@ -2,8 +2,6 @@
 
 #include <math.h>
 
-#include "measure/operator_norm.h"
-
 static double square(double x) {
     return x * x;
 }
@@ -46,84 +44,6 @@ double sf_softmax_stability(sf_bound_kind kind, double dispersion, double separa
     default:
         return slope;
     }
-}
-
-/* ---- norms of the weights */
-
-typedef struct matrix {
-    double *values; /* [rows,columns] */
-    size_t rows, columns;
-} matrix;
-
-/* Rows first.. of a weight beside the same entries of the bias that follows it in the table. */
-static sf_status with_bias(matrix *out, const float *params, const sf_param *weight, size_t first, size_t rows) {
-    const sf_param *bias = weight + 1;
-    *out = (matrix){.rows = rows, .columns = weight->columns + 1};
-    SF_TRY(SF_NEW(&out->values, rows * out->columns));
-    for (size_t r = 0; r < rows; r++) {
-        double *row = out->values + r * out->columns;
-        for (size_t c = 0; c < weight->columns; c++) row[c] = (double)params[sf_param_index(weight, first + r, c)];
-        row[weight->columns] = (double)params[sf_param_index(bias, 0, first + r)];
-    }
-    return SF_OK;
-}
-
-static sf_status norm_of_rows(double *out, const float *params, const sf_param *weight, size_t first, size_t rows) {
-    matrix m;
-    SF_TRY(with_bias(&m, params, weight, first, rows));
-    const sf_status status = sf_operator_norm(out, m.values, m.rows, m.columns);
-    sf_release(m.values);
-    return status;
-}
-
-/* scale * q^T k, both [C,C+1]. */
-static sf_status product_norm(double *out, const matrix *q, const matrix *k, double scale) {
-    const size_t n = q->columns;
-    double *product;
-    SF_TRY(SF_NEW(&product, n * n));
-    for (size_t r = 0; r < q->rows; r++)
-        for (size_t i = 0; i < n; i++) {
-            const double factor = scale * q->values[r * n + i];
-            for (size_t j = 0; j < n; j++) product[i * n + j] += factor * k->values[r * n + j];
-        }
-    const sf_status status = sf_operator_norm(out, product, n, n);
-    sf_release(product);
-    return status;
-}
-
-static sf_status head_norms(sf_head_norms *out, const sf_shape *s, const float *params, const sf_param *block,
-                            size_t head) {
-    const size_t first = head * s->C;
-    const double scale = s->inverse_temperature / sqrt((double)s->C);
-    matrix q, k = {0};
-    SF_TRY(with_bias(&q, params, &block[SF_WQ], first, s->C));
-    sf_status status = with_bias(&k, params, &block[SF_WK], first, s->C);
-    if (status == SF_OK) status = product_norm(&out->gamma, &q, &k, scale);
-    if (status == SF_OK) status = sf_operator_norm(&out->q, q.values, q.rows, q.columns);
-    if (status == SF_OK) status = sf_operator_norm(&out->k, k.values, k.rows, k.columns);
-    if (status == SF_OK) status = norm_of_rows(&out->upsilon, params, &block[SF_WV], first, s->C);
-    sf_release(q.values);
-    sf_release(k.values);
-    return status;
-}
-
-sf_status sf_block_norms_open(sf_block_norms *out, const sf_model *model, const float *params /* [size] */,
-                              size_t block) {
-    const sf_shape *s = &model->shape;
-    const sf_param *p = sf_model_block(model, block);
-    *out = (sf_block_norms){0};
-    SF_TRY(SF_NEW(&out->heads, s->H));
-    sf_status status = norm_of_rows(&out->wo, params, &p[SF_WO], 0, s->C);
-    if (status == SF_OK) status = norm_of_rows(&out->w1, params, &p[SF_W1], 0, s->F);
-    if (status == SF_OK) status = norm_of_rows(&out->w2, params, &p[SF_W2], 0, s->C);
-    for (size_t h = 0; h < s->H && status == SF_OK; h++) status = head_norms(&out->heads[h], s, params, p, h);
-    if (status != SF_OK) sf_block_norms_close(out);
-    return status;
-}
-
-void sf_block_norms_close(sf_block_norms *norms) {
-    sf_release(norms->heads);
-    *norms = (sf_block_norms){0};
 }
 
 /* ---- one attention layer */
@@ -289,9 +209,8 @@ static double pooled_norm(const sf_model *model, const float *params, const sf_b
 static sf_status compose(sf_bounds *bounds, const sf_model *model, const float *params,
                          const sf_block_norms *norms /* [L] */) {
     const sf_shape *s = &model->shape;
-    const sf_param *weight = sf_model_head(model);
     double head;
-    SF_TRY(norm_of_rows(&head, params, weight, 0, s->classes));
+    SF_TRY(sf_linear_norm(&head, sf_model_head(model), params, 0, s->classes));
     const double to_loss = log10(sqrt(2) * head);
     for (sf_bound_kind kind = 0; kind < SF_BOUND_KINDS; kind++) {
         double above = to_loss; /* from the rows after block l (Frobenius over sqrt(T)) to the loss */

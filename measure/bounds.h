@@ -3,7 +3,7 @@
 #ifndef SF_MEASURE_BOUNDS_H
 #define SF_MEASURE_BOUNDS_H
 
-#include "model/model.h"
+#include "measure/spectral.h"
 #include "semfocus/theory.h"
 
 /* Largest slope of the activation: section 4. */
@@ -15,19 +15,6 @@ double sf_largest_weight(double dispersion, double kept);
 /* Softmax stability, l2 to l2: section 1. `kept` keys a query; a separation of INFINITY means that the kept set does
  * not depend on the scores. */
 double sf_softmax_stability(sf_bound_kind kind, double dispersion, double separation, double kept);
-
-typedef struct sf_head_norms { /* operator norms, biases as a further column */
-    double gamma, q, k, upsilon;
-} sf_head_norms;
-
-typedef struct sf_block_norms {
-    sf_head_norms *heads; /* [H] */
-    double wo, w1, w2;
-} sf_block_norms;
-
-sf_status sf_block_norms_open(sf_block_norms *out, const sf_model *model, const float *params /* [size] */,
-                              size_t block);
-void sf_block_norms_close(sf_block_norms *norms);
 
 /* Every constant of one block. */
 void sf_block_bounds_of(sf_block_bounds *out, const sf_block_norms *norms, const sf_shape *shape,

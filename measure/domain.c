@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "measure/sorted.h"
+#include "base/sorted.h"
 
 enum { BATCH = 64 };
 

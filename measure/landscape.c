@@ -6,6 +6,7 @@
 
 #include "base/threads.h"
 #include "kernels/cpu/cpu.h"
+#include "train/backend.h"
 
 enum { EVALUATION_BATCH = 512 }; /* as in training, so that the centre is the run's own loss bit by bit */
 
@@ -168,7 +169,7 @@ static bool evaluate(double *loss, size_t *correct, const site *s, const desk *a
         const sf_batch batch = {.tokens = data->tokens + first * T,
                                 .labels = data->labels + first,
                                 .B = data->B - first < EVALUATION_BATCH ? data->B - first : EVALUATION_BATCH};
-        const sf_moment moment = {.seed = s->terrain->seed, .first_sample = (uint32_t)first};
+        const sf_moment moment = sf_evaluation_moment(s->terrain->seed, SF_TRAINING, first);
         sf_evaluation part;
         sf_cpu_evaluate(at->crew, &part, NULL, s->plan, at->weights, &batch, &moment);
         *loss += part.loss;

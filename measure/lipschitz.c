@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "measure/sorted.h"
+#include "base/sorted.h"
 
 enum { BATCH = 64 };
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/threads.h"
+#include "train/backend.h"
 
 static const sf_dataset *data_of(const sf_subject *subject) {
     return subject->split == SF_TRAINING ? subject->data->training : subject->data->heldout;
@@ -33,17 +34,11 @@ void sf_looker_close(sf_looker *looker) {
     *looker = (sf_looker){0};
 }
 
-/* Sequence i as row n of the batch: tokens, PAD up to the plain positions, then the global tokens. */
 static void place(const sf_looker *looker, size_t n, size_t i) {
     const sf_shape *s = &looker->subject.model->shape;
-    const size_t plain = s->T - s->attention.globals;
-    const int32_t pad = looker->subject.data->pad;
-    size_t count;
-    const int32_t *tokens = sf_dataset_tokens(data_of(&looker->subject), i, &count);
-    int32_t *row = looker->tokens + n * s->T;
-    for (size_t t = 0; t < plain; t++) row[t] = t < count ? tokens[t] : pad;
-    for (size_t t = plain; t < s->T; t++) row[t] = pad + 1 + (int32_t)(t - plain);
-    looker->labels[n] = sf_dataset_label(data_of(&looker->subject), i);
+    const sf_dataset *set = data_of(&looker->subject);
+    sf_run_data_lay_out(looker->tokens + n * s->T, looker->subject.data, set, i, s->T, s->attention.globals);
+    looker->labels[n] = sf_dataset_label(set, i);
 }
 
 bool sf_looker_next(sf_looker *looker) {
@@ -55,16 +50,14 @@ bool sf_looker_next(sf_looker *looker) {
     return looker->now > 0;
 }
 
-static sf_moment moment_of(const sf_looker *looker, double noise) {
-    return (sf_moment){.seed = looker->subject.seed,
-                       .step = looker->subject.split == SF_TRAINING ? 0 : 1,
-                       .first_sample = (uint32_t)looker->first,
-                       .noise = noise};
+static sf_moment moment_of(const sf_looker *looker) {
+    return sf_evaluation_moment(looker->subject.seed, looker->subject.split, looker->first);
 }
 
 void sf_looker_show(const sf_looker *looker, const sf_observer *observer, double noise) {
     const sf_batch batch = {.tokens = looker->tokens, .labels = looker->labels, .B = looker->now};
-    const sf_moment moment = moment_of(looker, noise);
+    sf_moment moment = moment_of(looker);
+    moment.noise = noise;
     sf_cpu_observe(looker->crew, observer, looker->plan, looker->subject.params, &batch, &moment);
 }
 
@@ -84,7 +77,7 @@ void sf_sight_scores(double *scores /* [T] */, const sf_sight *sight, const sf_s
 size_t sf_sight_keep(uint32_t *kept /* [T] */, const sf_looker *looker, const sf_sight *sight,
                      const double *scores /* [T] */, size_t head, size_t query) {
     const sf_shape *s = &looker->subject.model->shape;
-    const sf_moment moment = moment_of(looker, 0);
+    const sf_moment moment = moment_of(looker);
     sf_draws draws = sf_query_draws(
         sf_moment_index(&moment, sf_moment_random_keys(&moment), sight->block, head, sight->sequence), query);
     return sf_attention_keep(kept, &s->attention, query, s->T, scores, &draws);

@@ -1,8 +1,9 @@
 #include "measure/quantiles.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/sorted.h"
 
 enum {
     CUT_BITS = 12, /* of the 32: 20 are left, the sign, 8 of exponent, 11 of mantissa */
@@ -135,15 +136,10 @@ static double between(double low, double high, double share) {
     return share < 0.5 ? low + (high - low) * share : high - (high - low) * (1 - share);
 }
 
-static int ascending(const void *a, const void *b) {
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 sf_status sf_quantiles_read(double *out /* [count] */, sf_quantiles *q, const double *percents /* [count] */,
                             size_t count) {
     if (q->failed) return sf_fail(SF_NO_MEMORY, "no memory left for the quantiles");
-    if (q->exact != NULL) qsort(q->exact, q->count, sizeof *q->exact, ascending);
+    if (q->exact != NULL) sf_sort(q->exact, q->count);
     for (size_t i = 0; i < count; i++) {
         if (q->count == 0) {
             out[i] = NAN;

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/sorted.h"
+
 const double sf_lipschitz_shares[SF_LIPSCHITZ_QUANTILES] = {0.50, 0.75, 0.95, 0.99};
 
 /* Grid points that lie on the edge of a square belong to it, whatever rounding makes of their coordinates. */
@@ -45,14 +47,6 @@ static size_t collect(slope *slopes, const double *losses, const sf_lattice *lat
     return count;
 }
 
-/* Quantile with linear interpolation; values ascend. */
-static double quantile(const double *values, size_t count, double share) {
-    const double place = share * (double)(count - 1);
-    const size_t below = (size_t)place;
-    if (below + 1 >= count) return values[count - 1];
-    return values[below] + (place - (double)below) * (values[below + 1] - values[below]);
-}
-
 sf_status sf_slopes_estimate(sf_lipschitz_curves *out, const double *losses /* [grid,grid] */,
                              const sf_lattice *lattice) {
     const size_t most = 2 * lattice->grid * (lattice->grid - 1);
@@ -71,7 +65,7 @@ sf_status sf_slopes_estimate(sf_lipschitz_curves *out, const double *losses /* [
             out->radii[r] = radius;
             out->pairs[r] = pairs;
             for (size_t q = 0; q < SF_LIPSCHITZ_QUANTILES; q++)
-                out->quantiles[r][q] = pairs > 0 ? quantile(inside, pairs, sf_lipschitz_shares[q]) : NAN;
+                out->quantiles[r][q] = sf_sorted_quantile(inside, pairs, sf_lipschitz_shares[q]);
         }
     }
     sf_release(slopes);

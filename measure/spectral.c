@@ -105,60 +105,83 @@ sf_status sf_spectral_norm(double *out, const double *matrix /* [rows,columns] *
     return status;
 }
 
+/* ---- norms of the weights */
+
+typedef struct matrix {
+    double *values; /* [rows,columns] */
+    size_t rows, columns;
+} matrix;
+
+static sf_status matrix_norm(double *out, const matrix *m) {
+    return sf_spectral_norm(out, m->values, m->rows, m->columns);
+}
+
 /* Rows first .. first + rows - 1 of a linear layer, with the bias as the last column. */
-static void join(double *out /* [rows,columns+1] */, const sf_param *weight, const float *params, size_t first,
-                 size_t rows) {
+static sf_status join(matrix *out, const sf_param *weight, const float *params, size_t first, size_t rows) {
     const sf_param *bias = weight + 1;
-    const size_t columns = weight->columns;
+    *out = (matrix){.rows = rows, .columns = weight->columns + 1};
+    SF_TRY(SF_NEW(&out->values, rows * out->columns));
     for (size_t r = 0; r < rows; r++) {
-        for (size_t c = 0; c < columns; c++)
-            out[r * (columns + 1) + c] = (double)params[sf_param_index(weight, first + r, c)];
-        out[r * (columns + 1) + columns] = (double)params[sf_param_index(bias, 0, first + r)];
+        double *row = out->values + r * out->columns;
+        for (size_t c = 0; c < weight->columns; c++) row[c] = (double)params[sf_param_index(weight, first + r, c)];
+        row[weight->columns] = (double)params[sf_param_index(bias, 0, first + r)];
     }
+    return SF_OK;
 }
 
-/* out = scale q^T k */
-static void multiply_transposed(double *out /* [n,n] */, double scale, const double *q /* [C,n] */,
-                                const double *k /* [C,n] */, size_t C, size_t n) {
-    memset(out, 0, n * n * sizeof *out);
-    for (size_t r = 0; r < C; r++)
-        for (size_t i = 0; i < n; i++) {
-            const double factor = scale * q[r * n + i];
-            for (size_t j = 0; j < n; j++) out[i * n + j] += factor * k[r * n + j];
-        }
-}
-
-static sf_status norms_of_head(sf_head_norms *out, double *const *room, const sf_model *model, const float *params,
-                               const sf_param *block, size_t head) {
-    const size_t C = model->shape.C, n = C + 1;
-    join(room[0], &block[SF_WQ], params, head * C, C);
-    join(room[1], &block[SF_WK], params, head * C, C);
-    multiply_transposed(room[2], model->shape.inverse_temperature / sqrt((double)C), room[0], room[1], C, n);
-    SF_TRY(sf_spectral_norm(&out->gamma, room[2], n, n));
-    join(room[0], &block[SF_WV], params, head * C, C);
-    return sf_spectral_norm(&out->upsilon, room[0], C, n);
-}
-
-static sf_status norms_of_mlp(sf_mlp_norms *out, double *room, const sf_model *model, const float *params,
-                              const sf_param *block) {
-    const size_t C = model->shape.C, F = model->shape.F;
-    join(room, &block[SF_W1], params, 0, F);
-    SF_TRY(sf_spectral_norm(&out->w1, room, F, C + 1));
-    join(room, &block[SF_W2], params, 0, C);
-    return sf_spectral_norm(&out->w2, room, C, F + 1);
-}
-
-sf_status sf_block_norms(sf_head_norms *heads /* [H] */, sf_mlp_norms *mlp, const sf_model *model,
-                         const float *params /* [size] */, size_t block) {
-    const size_t n = model->shape.C + 1, wide = model->shape.F + 1;
-    const size_t sizes[] = {n * (n > wide ? n : wide), n * n, n * n};
-    const sf_param *entries = sf_model_block(model, block);
-    double *room[3] = {NULL};
-    sf_status status = SF_OK;
-    for (size_t i = 0; i < 3 && status == SF_OK; i++) status = SF_NEW(&room[i], sizes[i]);
-    for (size_t h = 0; h < model->shape.H && status == SF_OK; h++)
-        status = norms_of_head(&heads[h], room, model, params, entries, h);
-    if (status == SF_OK) status = norms_of_mlp(mlp, room[0], model, params, entries);
-    for (size_t i = 0; i < 3; i++) sf_release(room[i]);
+sf_status sf_linear_norm(double *out, const sf_param *weight, const float *params, size_t first, size_t rows) {
+    matrix joined;
+    SF_TRY(join(&joined, weight, params, first, rows));
+    const sf_status status = matrix_norm(out, &joined);
+    sf_release(joined.values);
     return status;
+}
+
+/* |scale q^T k|, both [C,n]. */
+static sf_status norm_of_product(double *out, double scale, const matrix *q, const matrix *k) {
+    const size_t n = q->columns;
+    double *product;
+    SF_TRY(SF_NEW(&product, n * n));
+    for (size_t r = 0; r < q->rows; r++)
+        for (size_t i = 0; i < n; i++) {
+            const double factor = scale * q->values[r * n + i];
+            for (size_t j = 0; j < n; j++) product[i * n + j] += factor * k->values[r * n + j];
+        }
+    const sf_status status = sf_spectral_norm(out, product, n, n);
+    sf_release(product);
+    return status;
+}
+
+static sf_status norms_of_head(sf_head_norms *out, const sf_shape *s, const float *params, const sf_param *block,
+                               size_t head) {
+    const size_t first = head * s->C;
+    matrix q, k = {0};
+    SF_TRY(join(&q, &block[SF_WQ], params, first, s->C));
+    sf_status status = join(&k, &block[SF_WK], params, first, s->C);
+    if (status == SF_OK) status = norm_of_product(&out->gamma, s->inverse_temperature / sqrt((double)s->C), &q, &k);
+    if (status == SF_OK) status = matrix_norm(&out->q, &q);
+    if (status == SF_OK) status = matrix_norm(&out->k, &k);
+    if (status == SF_OK) status = sf_linear_norm(&out->upsilon, &block[SF_WV], params, first, s->C);
+    sf_release(q.values);
+    sf_release(k.values);
+    return status;
+}
+
+sf_status sf_block_norms_open(sf_block_norms *out, const sf_model *model, const float *params /* [size] */,
+                              size_t block) {
+    const sf_shape *s = &model->shape;
+    const sf_param *entries = sf_model_block(model, block);
+    *out = (sf_block_norms){0};
+    SF_TRY(SF_NEW(&out->heads, s->H));
+    sf_status status = sf_linear_norm(&out->wo, &entries[SF_WO], params, 0, s->C);
+    if (status == SF_OK) status = sf_linear_norm(&out->w1, &entries[SF_W1], params, 0, s->F);
+    if (status == SF_OK) status = sf_linear_norm(&out->w2, &entries[SF_W2], params, 0, s->C);
+    for (size_t h = 0; h < s->H && status == SF_OK; h++) status = norms_of_head(&out->heads[h], s, params, entries, h);
+    if (status != SF_OK) sf_block_norms_close(out);
+    return status;
+}
+
+void sf_block_norms_close(sf_block_norms *norms) {
+    sf_release(norms->heads);
+    *norms = (sf_block_norms){0};
 }

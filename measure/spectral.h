@@ -8,16 +8,23 @@
 /* The largest singular value; NaN if some element is not finite. */
 sf_status sf_spectral_norm(double *out, const double *matrix /* [rows,columns] */, size_t rows, size_t columns);
 
-typedef struct sf_head_norms { /* of linear maps with the bias as an extra column, [W | b] */
+/* That of rows first .. first + rows - 1 of a linear layer, with the bias as an extra column: [W | b]. */
+sf_status sf_linear_norm(double *out, const sf_param *weight, const float *params /* [size] */, size_t first,
+                         size_t rows);
+
+typedef struct sf_head_norms { /* of [W | b], as in docs/theory.md */
     double gamma;              /* |inverse temperature Q^T K| / sqrt(C) */
+    double q, k;               /* |Q|, |K| */
     double upsilon;            /* |V| */
 } sf_head_norms;
 
-typedef struct sf_mlp_norms {
-    double w1, w2;
-} sf_mlp_norms;
+typedef struct sf_block_norms {
+    sf_head_norms *heads; /* [H] */
+    double wo, w1, w2;
+} sf_block_norms;
 
-sf_status sf_block_norms(sf_head_norms *heads /* [H] */, sf_mlp_norms *mlp, const sf_model *model,
-                         const float *params /* [size] */, size_t block);
+sf_status sf_block_norms_open(sf_block_norms *out, const sf_model *model, const float *params /* [size] */,
+                              size_t block);
+void sf_block_norms_close(sf_block_norms *norms);
 
 #endif

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/sorted.h"
 #include "base/text.h"
 #include "semfocus/settings.h"
 #include "semfocus/task.h"
@@ -488,6 +489,23 @@ static void messages(void **state) {
     assert_int_equal(strncmp(sf_message(), "000", 3), 0);
 }
 
+static void quantiles_of_sorted_numbers(void **state) {
+    (void)state;
+    double values[] = {8, -1, INFINITY, 2, 4};
+    sf_sort(values, 5);
+    const double expected[] = {-1, 2, 4, 8, INFINITY};
+    for (size_t i = 0; i < 5; i++) {
+        assert_true(values[i] == expected[i]);
+        assert_true(sf_sorted_quantile(values, 5, 0.25 * (double)i) == expected[i]);
+    }
+    assert_true(sf_sorted_quantile(values, 5, 0.125) == 0.5); /* halfway from -1 to 2 */
+    assert_true(sf_sorted_quantile(values, 4, 0.25) == 1.25); /* three quarters of the way */
+    assert_true(isinf(sf_sorted_quantile(values, 5, 0.8)));
+    assert_true(isinf(sf_sorted_quantile((double[]){INFINITY, INFINITY}, 2, 0.5)));
+    assert_true(sf_sorted_quantile(values, 1, 0.7) == -1);
+    assert_true(isnan(sf_sorted_quantile(values, 0, 0.5)));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(philox_known_answers),
                                        cmocka_unit_test(words_come_in_order),
@@ -506,7 +524,8 @@ int main(void) {
                                        cmocka_unit_test(blocks_are_zeroed_and_aligned),
                                        cmocka_unit_test(absurd_sizes_are_refused),
                                        cmocka_unit_test(arenas_are_laid_out_twice),
-                                       cmocka_unit_test(messages)};
+                                       cmocka_unit_test(messages),
+                                       cmocka_unit_test(quantiles_of_sorted_numbers)};
     print_message("seed %d\n", SEED);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,6 @@
 #include "measure/bounds.h"
 #include "measure/domain.h"
 #include "measure/lipschitz.h"
-#include "measure/operator_norm.h"
 
 enum { MOST_KEYS = 32, MOST = 1024 };
 
@@ -29,31 +28,6 @@ static double distance(const double *a, const double *b, size_t count) {
 }
 
 /* ---- the pieces */
-
-static void operator_norms_are_known_ones(void **state) {
-    (void)state;
-    double norm;
-    assert_int_equal(sf_operator_norm(&norm, (double[]){-3}, 1, 1), SF_OK);
-    assert_true(fabs(norm - 3) <= 1e-12);
-    assert_int_equal(sf_operator_norm(&norm, (double[]){0, 0, 0, 0, 0, 0}, 2, 3), SF_OK);
-    assert_true(norm == 0);
-    assert_int_equal(sf_operator_norm(&norm, (double[]){2, 0, 0, 0, 0, -7}, 3, 2), SF_OK);
-    assert_true(fabs(norm - 7) <= 1e-12);
-    /* equal singular values, where plain power iteration has nothing to tell apart */
-    assert_int_equal(sf_operator_norm(&norm, (double[]){0.6, 0.8, -0.8, 0.6}, 2, 2), SF_OK);
-    assert_true(norm >= 1 - 1e-14 && norm <= 1 + 1e-6);
-    /* [[1, 1], [0, 1]]: the golden ratio */
-    assert_int_equal(sf_operator_norm(&norm, (double[]){1, 1, 0, 1}, 2, 2), SF_OK);
-    assert_true(fabs(norm - (1 + sqrt(5)) / 2) <= 1e-12);
-    /* two singular values that differ in the seventh digit, turned */
-    const double c = cos(0.3), s = sin(0.3), a = 5, b = 5 * (1 - 1e-7);
-    assert_int_equal(sf_operator_norm(&norm, (double[]){a * c, -b * s, a * s, b * c}, 2, 2), SF_OK);
-    assert_true(norm >= 5 * (1 - 1e-14) && norm <= 5 * (1 + 1e-7));
-    assert_int_equal(sf_operator_norm(&norm, (double[]){1e-200, 0, 0, 2e-200}, 2, 2), SF_OK);
-    assert_true(norm < 1e-150);
-    assert_int_equal(sf_operator_norm(&norm, (double[]){1, NAN}, 1, 2), SF_OK);
-    assert_true(isnan(norm));
-}
 
 static void activations_are_no_steeper(void **state) {
     (void)state;
@@ -835,7 +809,6 @@ static void edges_are_defined(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(operator_norms_are_known_ones),
         cmocka_unit_test(activations_are_no_steeper),
         cmocka_unit_test(norms_stay_on_their_domain),
         cmocka_unit_test(stabilities_are_the_formulas),

@@ -93,6 +93,17 @@ static void known_norms(void **state) {
     assert_true(isnan(got));
 }
 
+static void small_known_norms(void **state) {
+    (void)state;
+    assert_norm((double[]){-3}, 1, 1, 3);
+    assert_norm((double[]){2, 0, 0, 0, 0, -7}, 3, 2, 7);
+    assert_norm((double[]){0.6, 0.8, -0.8, 0.6}, 2, 2, 1); /* equal singular values */
+    assert_norm((double[]){1, 1, 0, 1}, 2, 2, (1 + sqrt(5)) / 2);
+    const double c = cos(0.3), s = sin(0.3), a = 5, b = 5 * (1 - 1e-7); /* nearly equal ones */
+    assert_norm((double[]){a * c, -b * s, a * s, b * c}, 2, 2, a);
+    assert_norm((double[]){1e-200, 0, 0, 2e-200}, 2, 2, 2e-200);
+}
+
 static void scale_does_not_matter(void **state) {
     (void)state;
     double *one = draw_matrix(6, 8, 1), *large = draw_matrix(6, 8, ldexp(1, 700)),
@@ -164,15 +175,18 @@ static void norms_of_a_model(void **state) {
         assert_int_equal(SF_NEW(&params, s.model.size), SF_OK);
         for (size_t n = 0; n < s.model.size; n++) params[n] = (float)s.params[n];
         for (size_t block = 0; block < 2; block++) {
-            sf_head_norms heads[3];
-            sf_mlp_norms mlp;
-            assert_int_equal(sf_block_norms(heads, &mlp, &s.model, params, block), SF_OK);
+            sf_block_norms norms;
+            assert_int_equal(sf_block_norms_open(&norms, &s.model, params, block), SF_OK);
             for (size_t h = 0; h < H; h++) {
-                assert_close(heads[h].gamma, norm_of_scores(&s, block, h));
-                assert_close(heads[h].upsilon, norm_of_layer(&s, "attention.W_v", block, h * C, C, C));
+                assert_close(norms.heads[h].gamma, norm_of_scores(&s, block, h));
+                assert_close(norms.heads[h].q, norm_of_layer(&s, "attention.W_q", block, h * C, C, C));
+                assert_close(norms.heads[h].k, norm_of_layer(&s, "attention.W_k", block, h * C, C, C));
+                assert_close(norms.heads[h].upsilon, norm_of_layer(&s, "attention.W_v", block, h * C, C, C));
             }
-            assert_close(mlp.w1, norm_of_layer(&s, "ffn.0", block, 0, F, C));
-            assert_close(mlp.w2, norm_of_layer(&s, "ffn.3", block, 0, C, F));
+            assert_close(norms.wo, norm_of_layer(&s, "attention.W_o", block, 0, C, H * C));
+            assert_close(norms.w1, norm_of_layer(&s, "ffn.0", block, 0, F, C));
+            assert_close(norms.w2, norm_of_layer(&s, "ffn.3", block, 0, C, F));
+            sf_block_norms_close(&norms);
         }
         sf_release(params);
         sample_close(&s);
@@ -181,9 +195,8 @@ static void norms_of_a_model(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_matrices),
-        cmocka_unit_test(known_norms),
-        cmocka_unit_test(scale_does_not_matter),
+        cmocka_unit_test(random_matrices),   cmocka_unit_test(known_norms),
+        cmocka_unit_test(small_known_norms), cmocka_unit_test(scale_does_not_matter),
         cmocka_unit_test(norms_of_a_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,10 @@
 #include "semfocus/benchmark.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/sorted.h"
 #include "base/text.h"
 #include "base/threads.h"
 #include "kernels/cpu/cpu.h"
@@ -117,13 +117,8 @@ static double time_evaluation(rig *r) {
     return sf_clock_seconds() - start;
 }
 
-static int by_value(const void *a, const void *b) {
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 static double median(double *times, size_t count) {
-    qsort(times, count, sizeof *times, by_value);
+    sf_sort(times, count);
     return times[count / 2];
 }
 

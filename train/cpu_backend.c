@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "base/threads.h"
 #include "kernels/cpu/cpu.h"
 #include "train/backend.h"
@@ -35,10 +36,6 @@ typedef struct cpu_state {
     desk *desks;      /* [desk_count] */
     size_t desk_count;
 } cpu_state;
-
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
 
 static void cpu_close(void *opaque) {
     cpu_state *state = opaque;
@@ -81,10 +78,10 @@ static sf_status open_desk(desk *out, const cpu_state *state, size_t workers) {
         const sf_member *member = &state->members[s];
         plans[s] = state->weights[s].plan;
         const size_t count = sf_dataset_count(member->data->training), asked = (size_t)member->config.batch;
-        batch = larger(batch, asked < count ? asked : count);
-        size = larger(size, member->model.size);
-        positions = larger(positions, member->model.shape.T);
-        sequences = larger(sequences, count);
+        batch = sf_larger(batch, sf_smaller(asked, count));
+        size = sf_larger(size, member->model.size);
+        positions = sf_larger(positions, member->model.shape.T);
+        sequences = sf_larger(sequences, count);
     }
     const sf_status status = sf_cpu_crew_create(&out->crew, plans, state->S, workers, batch);
     sf_release(plans);

@@ -3,6 +3,7 @@
 #include <omp.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "base/threads.h"
 #include "kernels/cpu/plan.h"
 
@@ -17,10 +18,6 @@ struct sf_cpu_crew {
     double *losses;         /* [capacity] */
     bool *correct;          /* [capacity] */
 };
-
-static size_t largest(size_t a, size_t b) {
-    return a > b ? a : b;
-}
 
 #define TAKE(pointer, count) (pointer) = sf_arena_take(arena, (count), sizeof *(pointer))
 
@@ -66,7 +63,7 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->dcontext, R * plan->rows.HCp);
     TAKE(w->keys_t, Cp * ((s->T + 63) / 64 * 64));
     TAKE(w->values_t, Cp * ((s->T + 63) / 64 * 64));
-    TAKE(w->tile, SF_QUERY_TILE * largest(Tp, SF_KEY_TILE));
+    TAKE(w->tile, SF_QUERY_TILE * sf_larger(Tp, SF_KEY_TILE));
     TAKE(w->dtile, (size_t)SF_QUERY_TILE * SF_KEY_TILE);
     size_t (*const prepared_size)(size_t K, size_t N) = plan->kernels->prepared_size;
     for (size_t i = 0; i < 2; i++) {
@@ -129,13 +126,13 @@ sf_status sf_cpu_crew_create(sf_cpu_crew **out, sf_cpu_plan *const *plans, size_
         sf_arena measure = {0};
         sf_workspace unused;
         lay_out_workspace(&unused, &measure, plans[i]);
-        workspace.used = largest(workspace.used, measure.used);
+        workspace.used = sf_larger(workspace.used, measure.used);
         workspace.overflow |= measure.overflow;
         measure = (sf_arena){0};
         lay_out_packed(&measure, plans[i]);
-        crew->shared.used = largest(crew->shared.used, measure.used);
+        crew->shared.used = sf_larger(crew->shared.used, measure.used);
         crew->shared.overflow |= measure.overflow;
-        size = largest(size, plans[i]->model->size);
+        size = sf_larger(size, plans[i]->model->size);
     }
     crew->workers = workers;
     crew->capacity = B;

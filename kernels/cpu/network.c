@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "kernels/cpu/attention.h"
 
 typedef struct site { /* a block of a job, or a stretch of its rows */
@@ -72,20 +73,12 @@ static sf_drop_mask mask_of(const sf_job *job) {
     return (sf_drop_mask){dropout.threshold, (float)dropout.scale};
 }
 
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
 /* Draws what dropout keeps of a matrix of so many columns: it has an address per sequence. */
 static void draw(uint64_t *kept, const site *at, sf_purpose purpose, size_t columns) {
     const sf_drop_mask mask = mask_of(at->job);
     const size_t T = at->job->plan->model->shape.T, end = at->first + at->R;
     for (size_t n = at->first / T; n * T < end && mask.threshold > 0; n++) {
-        const size_t from = larger(n * T, at->first), to = smaller((n + 1) * T, end);
+        const size_t from = sf_larger(n * T, at->first), to = sf_smaller((n + 1) * T, end);
         const sf_index index = sf_moment_index(at->job->moment, purpose, at->block, 0, at->job->first + n);
         sf_rows_draw(kept + (from - at->first) * sf_kept_words(columns), mask, &index, from - n * T, to - from,
                      columns);
@@ -323,11 +316,11 @@ static void block_backward_nearby(const site *all) {
         const site at = stretch_of(all, first);
         const size_t end = first + at.R;
         join_and_transform_backward(&at);
-        const size_t touched = larger(reach->ahead, end);
+        const size_t touched = sf_larger(reach->ahead, end);
         clear_keys(all, cleared, touched - cleared);
         cleared = touched;
         attend_stretch(all, &at, sf_kept_backward);
-        const size_t final = end == all->R ? end : smaller(end, reach[1].behind);
+        const size_t final = end == all->R ? end : sf_smaller(end, reach[1].behind);
         for (; projected + SF_GROUP_ROWS <= final || (final == all->R && projected < final);
              projected += SF_GROUP_ROWS) {
             const site done = stretch_of(all, projected);

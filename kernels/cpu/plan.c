@@ -2,17 +2,11 @@
 
 #include <math.h>
 
+#include "base/sizes.h"
+
 static void convert_positions(float *out /* [T,Cp] */, const double *in /* [T,C] */, size_t T, size_t C) {
     for (size_t t = 0; t < T; t++)
         for (size_t c = 0; c < C; c++) out[t * sf_padded(C) + c] = (float)in[t * C + c];
-}
-
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
 }
 
 /* Only long sequences are taken in stretches. */
@@ -25,13 +19,13 @@ static sf_status find_reach(sf_cpu_plan *plan, size_t T) {
     for (size_t query = 0; query < T; query++)
         for (size_t i = pattern->offsets[query]; i < pattern->offsets[query + 1]; i++) {
             sf_reach *reach = &plan->reach[query / SF_GROUP_ROWS];
-            reach->ahead = larger(reach->ahead, pattern->keys[i] + 1);
-            reach->behind = smaller(reach->behind, pattern->keys[i]);
+            reach->ahead = sf_larger(reach->ahead, pattern->keys[i] + 1);
+            reach->behind = sf_smaller(reach->behind, pattern->keys[i]);
         }
     for (size_t s = 1; s < stretches; s++)
-        plan->reach[s].ahead = larger(plan->reach[s].ahead, plan->reach[s - 1].ahead);
+        plan->reach[s].ahead = sf_larger(plan->reach[s].ahead, plan->reach[s - 1].ahead);
     for (size_t s = stretches - 1; s-- > 0;)
-        plan->reach[s].behind = smaller(plan->reach[s].behind, plan->reach[s + 1].behind);
+        plan->reach[s].behind = sf_smaller(plan->reach[s].behind, plan->reach[s + 1].behind);
     return SF_OK;
 }
 

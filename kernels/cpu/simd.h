@@ -90,12 +90,9 @@ INLINE float sum_lanes(vf v) {
 INLINE float max_lanes(vf v) {
     return _mm512_reduce_max_ps((__m512)v);
 }
-/* Bit l is set where lane l is at least x, or greater than it. */
+/* Bit l is set where lane l is at least x. */
 INLINE uint32_t lanes_from(vf v, float x) {
     return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(x), _CMP_GE_OQ);
-}
-INLINE uint32_t lanes_above(vf v, float x) {
-    return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(x), _CMP_GT_OQ);
 }
 #else
 INLINE float sum_lanes(vf v) {
@@ -122,9 +119,6 @@ INLINE uint32_t lane_bits_of(vi condition) {
 }
 INLINE uint32_t lanes_from(vf v, float x) {
     return lane_bits_of(v >= splat(x));
-}
-INLINE uint32_t lanes_above(vf v, float x) {
-    return lane_bits_of(v > splat(x));
 }
 #endif
 

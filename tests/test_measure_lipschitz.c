@@ -1,5 +1,6 @@
 /* The local Lipschitz constant of attention layers: its products against finite differences of a forward pass written
  * here, its largest singular value against Jacobi rotations of the whole Jacobian. */
+#include "rotations.h"
 #include "sample_subject.h"
 
 #include <math.h>
@@ -91,40 +92,6 @@ static void close_setting(setting *at) {
     sample_close(&at->s);
 }
 
-/* Largest singular value by one-sided Jacobi: columns are rotated in pairs until all are orthogonal. */
-static double largest_singular_value(double *a /* [n,n] */, size_t n) {
-    for (int sweep = 0; sweep < 60; sweep++) {
-        double worst = 0;
-        for (size_t p = 0; p < n; p++)
-            for (size_t q = p + 1; q < n; q++) {
-                double pp = 0, qq = 0, pq = 0;
-                for (size_t r = 0; r < n; r++) {
-                    pp += a[r * n + p] * a[r * n + p];
-                    qq += a[r * n + q] * a[r * n + q];
-                    pq += a[r * n + p] * a[r * n + q];
-                }
-                if (pp * qq == 0 || fabs(pq) <= 1e-14 * sqrt(pp * qq)) continue;
-                worst = fmax(worst, fabs(pq) / sqrt(pp * qq));
-                const double zeta = (qq - pp) / (2 * pq);
-                const double t = (zeta >= 0 ? 1 : -1) / (fabs(zeta) + sqrt(1 + zeta * zeta));
-                const double cosine = 1 / sqrt(1 + t * t), sine = cosine * t;
-                for (size_t r = 0; r < n; r++) {
-                    const double left = a[r * n + p], right = a[r * n + q];
-                    a[r * n + p] = cosine * left - sine * right;
-                    a[r * n + q] = sine * left + cosine * right;
-                }
-            }
-        if (worst < 1e-12) break;
-    }
-    double largest = 0;
-    for (size_t c = 0; c < n; c++) {
-        double sum = 0;
-        for (size_t r = 0; r < n; r++) sum += a[r * n + c] * a[r * n + c];
-        largest = fmax(largest, sqrt(sum));
-    }
-    return largest;
-}
-
 static void sigmoid_share(double *weights, const double *scores, size_t kept) {
     double total = 0;
     for (size_t j = 0; j < kept; j++) total += weights[j] = 1 / (1 + exp(-scores[j]));
@@ -183,7 +150,7 @@ static void check_jacobian(const sample_case *c, const sf_weighting *weighting) 
         }
     }
     const sf_spectral_estimate estimate = sf_layer_norm(at.layer, (sf_index){.seed = c->seed});
-    const double expected = largest_singular_value(jacobian, n);
+    const double expected = norm_by_rotations(jacobian, n, n);
     assert_true(estimate.converged);
     if (!(estimate.norm <= expected * (1 + 1e-7) && estimate.norm >= expected * (1 - 1e-5)))
         fail_msg("norm %.12g after %zu rounds, by Jacobi rotations %.12g", estimate.norm, estimate.rounds, expected);

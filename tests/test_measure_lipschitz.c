@@ -21,10 +21,6 @@ typedef struct setting {
     size_t offsets[128];
 } setting;
 
-static double normal(sf_draws *draws) {
-    return sf_draw_normal(draws);
-}
-
 /* The layer by definition, block 0: every sum written out. */
 static void brute_force(double *out, const setting *at, const double *input) {
     const sf_shape *s = &at->s.model.shape;
@@ -71,12 +67,12 @@ static void open_setting(setting *out, const sample_case *c, const sf_weighting 
     assert_int_equal(SF_NEW(&out->params, out->s.model.size), SF_OK);
     for (size_t i = 0; i < out->s.model.size; i++) out->params[i] = (float)out->s.params[i];
     sf_draws draws = sf_draws_at((sf_index){.seed = c->seed, .stream = 78});
-    for (size_t i = 0; i < s->T * s->C; i++) out->input[i] = normal(&draws);
+    for (size_t i = 0; i < s->T * s->C; i++) out->input[i] = sf_draw_normal(&draws);
     /* any kept set will do: the mechanism's over scores drawn at random */
     for (size_t h = 0, kept = 0; h < s->H; h++)
         for (size_t i = 0; i < s->T; i++) {
             double scores[64];
-            for (size_t j = 0; j < s->T; j++) scores[j] = normal(&draws);
+            for (size_t j = 0; j < s->T; j++) scores[j] = sf_draw_normal(&draws);
             kept += sf_attention_keep(out->keys + kept, &s->attention, i, s->T, scores, &draws);
             out->offsets[h * s->T + i + 1] = kept;
         }
@@ -187,8 +183,8 @@ static void products_are_adjoint(void **state) {
             for (size_t trial = 0; trial < 10; trial++) {
                 double left = 0, right = 0, size = 0;
                 for (size_t i = 0; i < n; i++) {
-                    x[i] = normal(&draws);
-                    y[i] = normal(&draws);
+                    x[i] = sf_draw_normal(&draws);
+                    y[i] = sf_draw_normal(&draws);
                 }
                 sf_layer_forward(at.layer, jx, x);
                 sf_layer_backward(at.layer, jy, y);

@@ -5,34 +5,17 @@ import json
 import math
 import re
 import shutil
-import sqlite3
 import unittest
 
-from harness import Case
+from harness import SMALL, Case, StoreCase
 
-SMALL = ["--length", "10", "--train-count", "60", "--heldout-count", "120", "--blocks", "2", "--width", "8",
-         "--mlp-width", "12"]
 PERCENTS = ["0", "1", "5", "10", "25", "50", "75", "90", "95", "99", "100"]
 RECORDED = ["delta_s", "delta_h", "separation", "in_degree"]
 
 
-class Analyze(Case):
-    def setUp(self):
-        super().setUp()
-        self.store = self.folder / "runs"
-
-    def train(self, attention, *words, task="even-pairs", store=None, settings=SMALL):
-        """The ids of the runs."""
-        result = self.good("train", task, "--attention", attention, *settings, "--epochs", 2, *words, "--json",
-                           "--store", store or self.store)
-        return [row["id"] for row in json.loads(result.out)]
-
+class Analyze(StoreCase):
     def analyze(self, *words, store=None, **options):
         return json.loads(self.good("analyze", *words, "--json", "--store", store or self.store, **options).out)
-
-    def sql(self, text):
-        with sqlite3.connect(self.store / "runs.db") as database:
-            database.execute(text)
 
     def refuse(self, *words, mentions=(), codes=(2,), **options):
         return self.refused("analyze", *words, "--store", self.store, mentions=mentions, codes=codes, **options)
@@ -406,9 +389,7 @@ class Curves(Analyze):
         study = self.write("study.ini", "task = even-pairs\nattention = full, topk:3\nseeds = 2\nmeasure-every = 2\n"
                            "length = 8\ntrain-count = 40\nheldout-count = 20\nblocks = 1\nwidth = 8\nmlp-width = 8\nepochs = 2\n")
         self.good("study", study, "--quiet", "--store", self.store, "--threads", 2)
-        with sqlite3.connect(self.store / "runs.db") as database:
-            count, = database.execute("SELECT COUNT(*) FROM measures").fetchone()
-        self.assertEqual(count, 4 * 2 * 2 * 4)
+        self.assertEqual(self.sql("SELECT COUNT(*) FROM measures"), [(4 * 2 * 2 * 4,)])
 
     def test_a_store_of_the_schema_before_is_brought_forward(self):
         run, = self.train("topk:3")

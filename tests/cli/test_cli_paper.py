@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from harness import PROGRAM, Case, run
+from harness import PROGRAM, StoreCase, run
 
 WORDS = {"agrees", "disagrees", "not enough runs"}
 EXPECTED = ("fig-1 fig-2 fig-3a fig-3b fig-3c fig-3d fig-3e fig-5 fig-7-8 fig-9-12 fig-13-14 fig-15-16 fig-17-18 fig-19-20 fig-21 "
@@ -17,21 +17,13 @@ EXPECTED = ("fig-1 fig-2 fig-3a fig-3b fig-3c fig-3d fig-3e fig-5 fig-7-8 fig-9-
             "follow-algorithmic-stability").split()
 
 
-class Paper(Case):
-    def setUp(self):
-        super().setUp()
-        self.store = self.folder / "runs"
-
+class Paper(StoreCase):
     def paper(self, *words, **options):
         return self.good("paper", *words, "--store", self.store, **options)
 
     def status(self, *words):
         rows = json.loads(self.paper("status", "--json", *words).out)
         return {(row["id"], row["scale"]): row for row in rows}
-
-    def query(self, sql, *values):
-        with sqlite3.connect(self.store / "runs.db") as database:
-            return list(database.execute(sql, values))
 
 
 class EmptyStore(Paper):
@@ -123,9 +115,9 @@ class Smoke(Paper):
         for row in results:
             self.assertEqual(status[row["id"], "smoke"], row)
         # a store that is complete is not touched, and every run is there once
-        before = self.query("SELECT id, weights, epochs FROM runs ORDER BY id"), self.query("SELECT * FROM findings")
+        before = self.sql("SELECT id, weights, epochs FROM runs ORDER BY id"), self.sql("SELECT * FROM findings")
         self.assertEqual(self.run_smoke(*entries, timeout=300), results)
-        after = self.query("SELECT id, weights, epochs FROM runs ORDER BY id"), self.query("SELECT * FROM findings")
+        after = self.sql("SELECT id, weights, epochs FROM runs ORDER BY id"), self.sql("SELECT * FROM findings")
         self.assertEqual(before, after)
         rows = json.loads(self.paper("list", "--json", "--scale", "smoke").out)
         self.assertEqual([row["seconds_left"] for row in rows if row["unavailable"] is None], [0] * len(entries))

@@ -290,9 +290,17 @@ static void a_new_weighting_needs_no_kernel(void **state) {
     }
 }
 
+/* Every other case would pass with the scalar kernels, whatever set was named. */
+static void the_named_set_computes(void **state) {
+    (void)state;
+    const char *name = getenv("SEMFOCUS_ISA");
+    if (name != NULL) assert_string_equal(sf_cpu_isa_name(SF_F32), strcmp(name, "amx") == 0 ? "avx512" : name);
+}
+
 int main(void) {
     if (!has_instruction_set(SF_F32)) return SKIPPED;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_named_set_computes),
         cmocka_unit_test(odd_shapes_match_the_reference),
         cmocka_unit_test(stretches_of_rows_match_the_reference),
         cmocka_unit_test(activations_norms_and_dropout_match),

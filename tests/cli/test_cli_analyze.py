@@ -90,6 +90,7 @@ class Results(Analyze):
             full, sparse = by_id[comparison["full"]], by_id[comparison["sparse"]]
             self.assertEqual((full["attention"], sparse["attention"]), ("full", "topk:3"))
             self.assertEqual(full["seed"], sparse["seed"])
+            self.assertLessEqual({50, 75, 90, 95}, {place["percent"] for place in comparison["quantiles"]})
             for place in comparison["quantiles"]:
                 q, other = f"{place['percent']:g}", f"{100 - place['percent']:g}"
                 ours, theirs = sparse["overall"]["measures"], full["overall"]["measures"]
@@ -356,7 +357,9 @@ class Curves(Analyze):
         points = json.loads(self.good("analyze", run, "--curves", "--json", "--store", self.store).out)
         for at, epoch in (("init", 0), ("last", 2)):
             analysis, = self.analyze(run, "--at", at, "--samples", 100)["runs"]
-            for point in (point for point in points if point["epoch"] == epoch):
+            recorded = [point for point in points if point["epoch"] == epoch]
+            self.assertEqual(len(recorded), 3 * len(RECORDED))
+            for point in recorded:
                 block = analysis["overall"] if point["block"] is None else analysis["blocks"][point["block"]]
                 self.assertEqual(point["quantiles"], block["measures"][point["measure"]]["quantiles"])
 

@@ -12,7 +12,8 @@ const char *sf_bound_kind_name(sf_bound_kind kind) {
 }
 
 /* ReLU's slopes are 0 and 1. GELU's, Phi(z) + z phi(z), is largest where its derivative (2 - z^2) phi(z) changes its
- * sign: at sqrt 2. Mish's largest was bracketed near 1.4906 (tests/test_measure_bounds.c searches for a larger one). */
+ * sign: at sqrt 2. Mish's largest was bracketed near 1.4906 (tests/test_measure_bounds_softmax.c searches for a larger
+ * one). */
 double sf_activation_slope(sf_activation activation) {
     switch (activation) {
     case SF_RELU:

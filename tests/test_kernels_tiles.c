@@ -1,5 +1,7 @@
 /* Products in bf16: against plain sums in double of numbers rounded here, for every way an operand may lie. On a
  * machine with AMX its tiles compute, elsewhere the vectors that stand in for them. */
+#include "instruction_set.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -153,10 +155,7 @@ static void not_a_number_stays_one(void **state) {
 }
 
 int main(void) {
-    if (sf_cpu_check_isa(SF_BF16) != SF_OK) {
-        printf("%s\n", sf_message());
-        return 77;
-    }
+    if (!has_instruction_set(SF_BF16)) return SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(products_are_sums_of_rounded_products, open_desk, close_desk),
         cmocka_unit_test_setup_teardown(parts_of_a_prepared_operand, open_desk, close_desk),

@@ -1,5 +1,7 @@
 /* Stored models on other lengths, against the reference on sequences laid out here; runs with one other training
  * sequence; distances, against exported weights. */
+#include "instruction_set.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +15,6 @@
 #include <cmocka.h>
 
 #include "io/safetensors.h"
-#include "kernels/cpu/cpu.h"
 #include "kernels/reference/reference.h"
 #include "semfocus/semfocus.h"
 #include "tasks/dataset.h"
@@ -474,10 +475,7 @@ static void runs_that_do_not_fit_have_no_distance(void **state) {
 }
 
 int main(void) {
-    if (sf_cpu_check_isa(SF_F32) != SF_OK) {
-        printf("skipped: %s\n", sf_message());
-        return 77;
-    }
+    if (!has_instruction_set(SF_F32)) return SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_own_length_gives_the_stored_loss),
         cmocka_unit_test(other_lengths_agree_with_the_reference),

@@ -1,15 +1,16 @@
 /* Loss surfaces: directions, points, slopes and contour lines against what is computed here by other means. */
+#include "instruction_set.h"
+#include "sample_model.h"
+
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/cpu.h"
 #include "kernels/reference/reference.h"
 #include "measure/slopes.h"
 #include "report/contour.h"
 #include "semfocus/fleet.h"
-#include "tests/sample_model.h"
 #include "train/fleet.h"
 
 static const sample_case cases[] = {
@@ -475,10 +476,7 @@ static void contours_part_at_saddles_and_stop_at_holes(void **state) {
 }
 
 int main(void) {
-    if (sf_cpu_check_isa(SF_F32) != SF_OK) {
-        printf("skipped: %s\n", sf_message());
-        return 77;
-    }
+    if (!has_instruction_set(SF_F32)) return SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(points_are_those_of_the_definition),
         cmocka_unit_test(directions_are_as_long_as_the_weights_tensor_by_tensor),

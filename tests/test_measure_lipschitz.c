@@ -1,5 +1,6 @@
 /* The local Lipschitz constant of attention layers: its products against finite differences of a forward pass written
  * here, its largest singular value against Jacobi rotations of the whole Jacobian. */
+#include "rotations.h"
 #include "sample_subject.h"
 
 #include <math.h>
@@ -19,10 +20,6 @@ typedef struct setting {
     uint32_t keys[MOST];
     size_t offsets[128];
 } setting;
-
-static double normal(sf_draws *draws) {
-    return sf_draw_normal(draws);
-}
 
 /* The layer by definition, block 0: every sum written out. */
 static void brute_force(double *out, const setting *at, const double *input) {
@@ -70,12 +67,12 @@ static void open_setting(setting *out, const sample_case *c, const sf_weighting 
     assert_int_equal(SF_NEW(&out->params, out->s.model.size), SF_OK);
     for (size_t i = 0; i < out->s.model.size; i++) out->params[i] = (float)out->s.params[i];
     sf_draws draws = sf_draws_at((sf_index){.seed = c->seed, .stream = 78});
-    for (size_t i = 0; i < s->T * s->C; i++) out->input[i] = normal(&draws);
+    for (size_t i = 0; i < s->T * s->C; i++) out->input[i] = sf_draw_normal(&draws);
     /* any kept set will do: the mechanism's over scores drawn at random */
     for (size_t h = 0, kept = 0; h < s->H; h++)
         for (size_t i = 0; i < s->T; i++) {
             double scores[64];
-            for (size_t j = 0; j < s->T; j++) scores[j] = normal(&draws);
+            for (size_t j = 0; j < s->T; j++) scores[j] = sf_draw_normal(&draws);
             kept += sf_attention_keep(out->keys + kept, &s->attention, i, s->T, scores, &draws);
             out->offsets[h * s->T + i + 1] = kept;
         }
@@ -89,40 +86,6 @@ static void close_setting(setting *at) {
     sf_layer_destroy(at->layer);
     sf_release(at->params);
     sample_close(&at->s);
-}
-
-/* Largest singular value by one-sided Jacobi: columns are rotated in pairs until all are orthogonal. */
-static double largest_singular_value(double *a /* [n,n] */, size_t n) {
-    for (int sweep = 0; sweep < 60; sweep++) {
-        double worst = 0;
-        for (size_t p = 0; p < n; p++)
-            for (size_t q = p + 1; q < n; q++) {
-                double pp = 0, qq = 0, pq = 0;
-                for (size_t r = 0; r < n; r++) {
-                    pp += a[r * n + p] * a[r * n + p];
-                    qq += a[r * n + q] * a[r * n + q];
-                    pq += a[r * n + p] * a[r * n + q];
-                }
-                if (pp * qq == 0 || fabs(pq) <= 1e-14 * sqrt(pp * qq)) continue;
-                worst = fmax(worst, fabs(pq) / sqrt(pp * qq));
-                const double zeta = (qq - pp) / (2 * pq);
-                const double t = (zeta >= 0 ? 1 : -1) / (fabs(zeta) + sqrt(1 + zeta * zeta));
-                const double cosine = 1 / sqrt(1 + t * t), sine = cosine * t;
-                for (size_t r = 0; r < n; r++) {
-                    const double left = a[r * n + p], right = a[r * n + q];
-                    a[r * n + p] = cosine * left - sine * right;
-                    a[r * n + q] = sine * left + cosine * right;
-                }
-            }
-        if (worst < 1e-12) break;
-    }
-    double largest = 0;
-    for (size_t c = 0; c < n; c++) {
-        double sum = 0;
-        for (size_t r = 0; r < n; r++) sum += a[r * n + c] * a[r * n + c];
-        largest = fmax(largest, sqrt(sum));
-    }
-    return largest;
 }
 
 static void sigmoid_share(double *weights, const double *scores, size_t kept) {
@@ -183,7 +146,7 @@ static void check_jacobian(const sample_case *c, const sf_weighting *weighting) 
         }
     }
     const sf_spectral_estimate estimate = sf_layer_norm(at.layer, (sf_index){.seed = c->seed});
-    const double expected = largest_singular_value(jacobian, n);
+    const double expected = norm_by_rotations(jacobian, n, n);
     assert_true(estimate.converged);
     if (!(estimate.norm <= expected * (1 + 1e-7) && estimate.norm >= expected * (1 - 1e-5)))
         fail_msg("norm %.12g after %zu rounds, by Jacobi rotations %.12g", estimate.norm, estimate.rounds, expected);
@@ -220,8 +183,8 @@ static void products_are_adjoint(void **state) {
             for (size_t trial = 0; trial < 10; trial++) {
                 double left = 0, right = 0, size = 0;
                 for (size_t i = 0; i < n; i++) {
-                    x[i] = normal(&draws);
-                    y[i] = normal(&draws);
+                    x[i] = sf_draw_normal(&draws);
+                    y[i] = sf_draw_normal(&draws);
                 }
                 sf_layer_forward(at.layer, jx, x);
                 sf_layer_backward(at.layer, jy, y);

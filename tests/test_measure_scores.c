@@ -1,11 +1,11 @@
 /* Every measure of the attention scores against the reference in double, value by value and sorted. */
+#include "instruction_set.h"
 #include "sample_model.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/cpu.h"
 #include "kernels/reference/reference.h"
 #include "measure/scores.h"
 
@@ -337,11 +337,7 @@ static void not_a_number_is_counted(void **state) {
 }
 
 int main(void) {
-    if (sf_cpu_check_isa(SF_F32) != SF_OK) {
-        printf("skipped: %s\n", sf_message());
-        return 77;
-    }
-    printf("instruction set %s\n", sf_cpu_isa_name(SF_F32));
+    if (!has_instruction_set(SF_F32)) return SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mechanism_and_head_count),
         cmocka_unit_test(post_norm_and_other_shapes),

@@ -1,45 +1,11 @@
 /* Spectral norms against one-sided Jacobi rotations, which share nothing with the tridiagonal form. */
+#include "rotations.h"
 #include "sample_model.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "measure/spectral.h"
-
-/* Rotates pairs of columns until all are orthogonal; the longest is the norm. */
-static double by_rotations(double *a /* [rows,columns] */, size_t rows, size_t columns) {
-    for (int sweep = 0; sweep < 60; sweep++) {
-        double worst = 0;
-        for (size_t i = 0; i < columns; i++)
-            for (size_t j = i + 1; j < columns; j++) {
-                double ii = 0, jj = 0, ij = 0;
-                for (size_t r = 0; r < rows; r++) {
-                    const double x = a[r * columns + i], y = a[r * columns + j];
-                    ii += x * x;
-                    jj += y * y;
-                    ij += x * y;
-                }
-                if (ij == 0 || ii == 0 || jj == 0) continue;
-                worst = fmax(worst, fabs(ij) / sqrt(ii * jj));
-                const double zeta = (jj - ii) / (2 * ij);
-                const double tangent = (zeta >= 0 ? 1 : -1) / (fabs(zeta) + sqrt(1 + zeta * zeta));
-                const double cosine = 1 / sqrt(1 + tangent * tangent), sine = cosine * tangent;
-                for (size_t r = 0; r < rows; r++) {
-                    const double x = a[r * columns + i], y = a[r * columns + j];
-                    a[r * columns + i] = cosine * x - sine * y;
-                    a[r * columns + j] = sine * x + cosine * y;
-                }
-            }
-        if (worst < 1e-15) break;
-    }
-    double longest = 0;
-    for (size_t c = 0; c < columns; c++) {
-        double square = 0;
-        for (size_t r = 0; r < rows; r++) square += a[r * columns + c] * a[r * columns + c];
-        longest = fmax(longest, sqrt(square));
-    }
-    return longest;
-}
 
 static void assert_norm(const double *a, size_t rows, size_t columns, double expected) {
     double got;
@@ -62,7 +28,7 @@ static void random_matrices(void **state) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const size_t rows = shapes[i][0], columns = shapes[i][1];
         double *a = draw_matrix(rows, columns, 3), *copy = draw_matrix(rows, columns, 3);
-        assert_norm(a, rows, columns, by_rotations(copy, rows, columns));
+        assert_norm(a, rows, columns, norm_by_rotations(copy, rows, columns));
         sf_release(a);
         sf_release(copy);
     }
@@ -140,7 +106,7 @@ static double norm_of_layer(const sample *s, const char *layer, size_t block, si
     assert_int_equal(SF_NEW(&a, rows * (columns + 1)), SF_OK);
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c <= columns; c++) a[r * (columns + 1) + c] = entry(s, layer, block, first + r, c);
-    const double norm = by_rotations(a, rows, columns + 1);
+    const double norm = norm_by_rotations(a, rows, columns + 1);
     sf_release(a);
     return norm;
 }
@@ -155,7 +121,7 @@ static double norm_of_scores(const sample *s, size_t block, size_t head) {
             for (size_t r = 0; r < C; r++)
                 a[i * n + j] += entry(s, "attention.W_q", block, head * C + r, i) *
                                 entry(s, "attention.W_k", block, head * C + r, j);
-    const double norm = by_rotations(a, n, n) * s->model.shape.inverse_temperature / sqrt((double)C);
+    const double norm = norm_by_rotations(a, n, n) * s->model.shape.inverse_temperature / sqrt((double)C);
     sf_release(a);
     return norm;
 }

@@ -1,4 +1,6 @@
 /* Fleets: the same bits alone, among others and on any number of threads; learning, stopping, diverging. */
+#include "instruction_set.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -254,6 +256,7 @@ static void epochs_visit_in_uniform_order(void **state) {
 }
 
 int main(void) {
+    if (!has_instruction_set(SF_F32)) return SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_and_company_do_not_change_a_bit), cmocka_unit_test(training_allocates_nothing),
         cmocka_unit_test(a_mechanism_that_keeps_all_is_full),      cmocka_unit_test(lengths_are_the_papers),

@@ -1,4 +1,6 @@
 /* The golden tensors: every file of tests/golden on both paths, for the instruction set SEMFOCUS_ISA names. */
+#include "instruction_set.h"
+
 #include <glob.h>
 #include <math.h>
 #include <setjmp.h>
@@ -9,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "kernels/cpu/cpu.h"
 #include "semfocus/semfocus.h"
 
 static void every_golden_file_passes(void **state) {
@@ -31,10 +32,7 @@ static void every_golden_file_passes(void **state) {
 }
 
 int main(void) {
-    if (sf_cpu_check_isa(SF_F32) != SF_OK) {
-        printf("skipped: %s\n", sf_message());
-        return 77;
-    }
+    if (!has_instruction_set(SF_F32)) return SKIPPED;
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_golden_file_passes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

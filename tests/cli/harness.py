@@ -1,9 +1,12 @@
 """What the command-line tests share: the program, a run of it, and what a refusal must look like.
 
 The program is $SEMFOCUS (default build/semfocus). A failing check prints the command that repeats it."""
+import json
 import os
+import re
 import resource
 import shlex
+import sqlite3
 import subprocess
 import tempfile
 import unittest
@@ -14,6 +17,27 @@ GOLDEN = ROOT / "tests" / "golden"
 PROGRAM = str(Path(os.environ.get("SEMFOCUS", ROOT / "build" / "semfocus")).resolve())
 TINY = ["--length", "8", "--train-count", "50", "--heldout-count", "20", "--blocks", "1", "--width", "8",
         "--mlp-width", "8", "--epochs", "2"]
+SMALL = ["--length", "10", "--train-count", "60", "--heldout-count", "120", "--blocks", "2", "--width", "8",
+         "--mlp-width", "12"]
+INSTRUCTION_SETS = {"scalar": set(), "avx2": {"avx2", "fma"},
+                    "avx512": {"avx512f", "avx512dq", "avx512bw", "avx512vl", "bmi2"}}
+
+
+def has_instruction_set(name):
+    """By what the system says of the CPU, not the program."""
+    path = Path("/proc/cpuinfo")
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    flags = re.search(r"(?m)^flags\s*:(.*)$", text + "\nflags:\n")[1].split()
+    return INSTRUCTION_SETS[name] <= set(flags)
+
+
+def refuse_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def read_json(text):
+    """Strictly: NaN and Infinity are not JSON."""
+    return json.loads(text, parse_constant=refuse_constant)
 
 
 class Result:
@@ -86,3 +110,22 @@ class Case(unittest.TestCase):
         self.assertEqual(result.out, "", result)
         self.one_sentence(result, *mentions)
         return result
+
+
+class StoreCase(Case):
+    """A store that lasts from one command to the next."""
+    settings = SMALL
+
+    def setUp(self):
+        super().setUp()
+        self.store = self.folder / "runs"
+
+    def train(self, attention, *words, task="even-pairs", store=None, settings=None):
+        """The ids of the runs."""
+        result = self.good("train", task, "--attention", attention, *(settings or self.settings), "--epochs", 2, *words,
+                           "--json", "--store", store or self.store)
+        return [row["id"] for row in read_json(result.out)]
+
+    def sql(self, text, *values, store=None):
+        with sqlite3.connect((store or self.store) / "runs.db") as database:
+            return list(database.execute(text, values))

@@ -204,9 +204,10 @@ class BadUsage(Cli):
                 for value in setting["choices"].split("|") if name != "format" else []:  # needs a run
                     self.good(*self.verb_of(name), f"--{name}", value)
             elif setting["type"] == "flag":
+                verb = next(verb for verb in VERBS if f"  --{name} " in self.good(verb, "--help").out)
                 for value in ("", "bogus", "1", "YES"):
                     with self.subTest(name=name, value=value):
-                        self.refused("list", f"--{name}={value}", mentions=[name])
+                        self.refused(verb, f"--{name}={value}", mentions=[f"{name} is '{value}'", "yes or no"])
 
     def test_attention(self):
         for spelling in BAD_ATTENTION:

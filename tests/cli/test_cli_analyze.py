@@ -5,34 +5,17 @@ import json
 import math
 import re
 import shutil
-import sqlite3
 import unittest
 
-from harness import Case
+from harness import SMALL, Case, StoreCase
 
-SMALL = ["--length", "10", "--train-count", "60", "--heldout-count", "120", "--blocks", "2", "--width", "8",
-         "--mlp-width", "12"]
 PERCENTS = ["0", "1", "5", "10", "25", "50", "75", "90", "95", "99", "100"]
 RECORDED = ["delta_s", "delta_h", "separation", "in_degree"]
 
 
-class Analyze(Case):
-    def setUp(self):
-        super().setUp()
-        self.store = self.folder / "runs"
-
-    def train(self, attention, *words, task="even-pairs", store=None, settings=SMALL):
-        """The ids of the runs."""
-        result = self.good("train", task, "--attention", attention, *settings, "--epochs", 2, *words, "--json",
-                           "--store", store or self.store)
-        return [row["id"] for row in json.loads(result.out)]
-
+class Analyze(StoreCase):
     def analyze(self, *words, store=None, **options):
         return json.loads(self.good("analyze", *words, "--json", "--store", store or self.store, **options).out)
-
-    def sql(self, text):
-        with sqlite3.connect(self.store / "runs.db") as database:
-            database.execute(text)
 
     def refuse(self, *words, mentions=(), codes=(2,), **options):
         return self.refused("analyze", *words, "--store", self.store, mentions=mentions, codes=codes, **options)
@@ -107,6 +90,7 @@ class Results(Analyze):
             full, sparse = by_id[comparison["full"]], by_id[comparison["sparse"]]
             self.assertEqual((full["attention"], sparse["attention"]), ("full", "topk:3"))
             self.assertEqual(full["seed"], sparse["seed"])
+            self.assertLessEqual({50, 75, 90, 95}, {place["percent"] for place in comparison["quantiles"]})
             for place in comparison["quantiles"]:
                 q, other = f"{place['percent']:g}", f"{100 - place['percent']:g}"
                 ours, theirs = sparse["overall"]["measures"], full["overall"]["measures"]
@@ -373,7 +357,9 @@ class Curves(Analyze):
         points = json.loads(self.good("analyze", run, "--curves", "--json", "--store", self.store).out)
         for at, epoch in (("init", 0), ("last", 2)):
             analysis, = self.analyze(run, "--at", at, "--samples", 100)["runs"]
-            for point in (point for point in points if point["epoch"] == epoch):
+            recorded = [point for point in points if point["epoch"] == epoch]
+            self.assertEqual(len(recorded), 3 * len(RECORDED))
+            for point in recorded:
                 block = analysis["overall"] if point["block"] is None else analysis["blocks"][point["block"]]
                 self.assertEqual(point["quantiles"], block["measures"][point["measure"]]["quantiles"])
 
@@ -406,9 +392,7 @@ class Curves(Analyze):
         study = self.write("study.ini", "task = even-pairs\nattention = full, topk:3\nseeds = 2\nevery = 2\n"
                            "length = 8\ntrain-count = 40\nheldout-count = 20\nblocks = 1\nwidth = 8\nmlp-width = 8\nepochs = 2\n")
         self.good("study", study, "--quiet", "--store", self.store, "--threads", 2)
-        with sqlite3.connect(self.store / "runs.db") as database:
-            count, = database.execute("SELECT COUNT(*) FROM measures").fetchone()
-        self.assertEqual(count, 4 * 2 * 2 * 4)
+        self.assertEqual(self.sql("SELECT COUNT(*) FROM measures"), [(4 * 2 * 2 * 4,)])
 
     def test_a_store_of_the_schema_before_is_brought_forward(self):
         run, = self.train("topk:3")

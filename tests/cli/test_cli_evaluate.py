@@ -2,24 +2,15 @@
 import csv
 import io
 import json
-import sqlite3
 import unittest
 
-from harness import Case
+from harness import SMALL, StoreCase, has_instruction_set
 
-SMALL = ["--length", "10", "--train-count", "60", "--heldout-count", "120", "--blocks", "2", "--width", "8",
-         "--mlp-width", "12", "--epochs", "2", "--seed", "3"]
+SETTINGS = [*SMALL, "--epochs", "2", "--seed", "3"]
 
 
-class Followup(Case):
-    def setUp(self):
-        super().setUp()
-        self.store = self.folder / "runs"
-
-    def train(self, attention, *words, task="even-pairs", settings=SMALL):
-        """The ids of the runs."""
-        result = self.good("train", task, "--attention", attention, *settings, *words, "--json", "--store", self.store)
-        return [row["id"] for row in json.loads(result.out)]
+class Followup(StoreCase):
+    settings = SETTINGS
 
     def ask(self, verb, *words, **options):
         return json.loads(self.good(verb, *words, "--json", "--store", self.store, **options).out)
@@ -29,10 +20,6 @@ class Followup(Case):
 
     def refuse(self, verb, *words, mentions=(), codes=(2,)):
         return self.refused(verb, *words, "--store", self.store, mentions=mentions, codes=codes)
-
-    def sql(self, text):
-        with sqlite3.connect(self.store / "runs.db") as database:
-            database.execute(text)
 
 
 class Evaluate(Followup):
@@ -80,9 +67,9 @@ class Evaluate(Followup):
         for line in lines[1:]:
             self.assertTrue(line.startswith(run) and "topk:3" in line, line)
 
+    @unittest.skipUnless(has_instruction_set("avx512"), "neither AMX nor AVX-512")
     def test_bf16(self):
-        result = self.good("train", "even-pairs", *SMALL, "--precision", "bf16", "--json", "--store", self.store)
-        run = json.loads(result.out)[0]["id"]
+        run, = self.train("full", "--precision", "bf16")
         row, = self.ask("evaluate", run)
         self.assertAlmostEqual(row["loss"], float(self.curve(run)[-1]["va-ce"]), delta=1e-8)
 
@@ -150,7 +137,7 @@ class Distance(Followup):
 
 class Swap(Followup):
     def test_grids_list_it(self):
-        self.good("compare", "even-pairs", "--attention", "full,topk:3", *SMALL, "--swap-sample", "-1,17", "--store",
+        self.good("compare", "even-pairs", "--attention", "full,topk:3", *SETTINGS, "--swap-sample", "-1,17", "--store",
                   self.store, "--out", self.folder / "page.html", "--quiet")
         rows = json.loads(self.good("runs", "--json", "--store", self.store).out)
         self.assertEqual(len({row["id"] for row in rows}), 4)
@@ -161,8 +148,8 @@ class Swap(Followup):
         self.good("check", "--store", self.store, "--quiet")
 
     def test_numbers(self):
-        self.refuse("train", "even-pairs", *SMALL, "--swap-sample", 60, mentions=("swap-sample is 60", "0..59"))
-        self.refuse("train", "even-pairs", *SMALL, "--swap-sample", -2, mentions=("swap-sample",))
+        self.refuse("train", "even-pairs", *SETTINGS, "--swap-sample", 60, mentions=("swap-sample is 60", "0..59"))
+        self.refuse("train", "even-pairs", *SETTINGS, "--swap-sample", -2, mentions=("swap-sample",))
         self.train("full", "--swap-sample", 59)
 
 

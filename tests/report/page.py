@@ -1,6 +1,5 @@
 """What the tests of the report share: a small real study, and the page as a tree of elements."""
 import csv
-import json
 import re
 import sys
 import tempfile
@@ -8,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
-from harness import PROGRAM, ROOT, Case, Result, run  # noqa: E402  pylint: disable=wrong-import-position,unused-import
+from harness import PROGRAM, ROOT, Case, Result, read_json, run  # noqa: E402  pylint: disable=wrong-import-position,unused-import
 
 TASKS = ["even-pairs", "parity"]
 MECHANISMS = ["full", "topk:2", "banded:3"]
@@ -31,15 +30,6 @@ TIME = re.compile(rb'<span class="time">[^<]*</span>')
 def without_times(content):
     """A page without what may differ between two that say the same."""
     return TIME.sub(b"", content)
-
-
-def refuse_constant(name):
-    raise ValueError(f"{name} is not JSON")
-
-
-def read_json(text):
-    """Strictly: NaN and Infinity are not JSON."""
-    return json.loads(text, parse_constant=refuse_constant)
 
 
 def read_csv(path):

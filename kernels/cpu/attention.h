@@ -34,8 +34,7 @@ typedef struct sf_head {
 sf_right sf_scaled_keys(const sf_head *head);
 
 /* Offers the head's queries, a part for each tile of them. */
-void sf_share_queries(const sf_head *head, const void *task,
-                      void (*take_parts)(sf_offer *offer, const sf_workspace *mine));
+void sf_share_queries(const sf_head *head, const void *task, sf_take_parts *take_parts);
 
 /* context = weights(q, k) v;  backward fills dq, dk, dv from dcontext. The kept kernel adds to dk and dv, which must be
  * cleared before. */

@@ -18,13 +18,9 @@ sf_right sf_scaled_keys(const sf_head *head) {
     return sf_prepare(work->across[0], keys_t, Cp, plan->rows.Tp);
 }
 
-void sf_share_queries(const sf_head *head, const void *task,
-                      void (*take_parts)(sf_offer *offer, const sf_workspace *mine)) {
-    sf_offer *offer = head->job->offer;
-    offer->task = task;
-    offer->parts = (head->queries + SF_QUERY_TILE - 1) / SF_QUERY_TILE;
-    offer->take_parts = take_parts;
-    sf_offer_share(offer, head->job->work);
+void sf_share_queries(const sf_head *head, const void *task, sf_take_parts *take_parts) {
+    const size_t parts = (head->queries + SF_QUERY_TILE - 1) / SF_QUERY_TILE;
+    sf_offer_share(head->job->offer, task, parts, take_parts, head->job->work);
 }
 
 /* What the parts of a head share: a part is a tile of queries. */

@@ -11,8 +11,10 @@ typedef struct site { /* a block of a job, or a stretch of its rows */
     size_t block;
     const sf_param *params; /* the block's entries of the table */
     const sf_packed_block *packed;
-    size_t first, R; /* rows: all n * T of them, or R from `first` on */
-    sf_trace trace;  /* from row `first` on, as the next four */
+    const sf_workspace *mine;  /* for what no other layer sees */
+    atomic_size_t *steps_done; /* [stretches], NULL: nobody else adds to the gradient meanwhile */
+    size_t first, R;           /* rows: all n * T of them, or R from `first` on */
+    sf_trace trace;            /* from row `first` on, as the next four */
     float *x, *dx;
     float *dqkv, *dcontext;
 } site;
@@ -24,6 +26,7 @@ static site site_of(const sf_job *job, size_t block) {
                   .block = block,
                   .params = sf_model_block(job->plan->model, block),
                   .packed = &job->packed[block],
+                  .mine = work,
                   .R = job->n * job->plan->model->shape.T,
                   .trace = work->traces[job->gradient != NULL ? block : 0],
                   .x = work->x,
@@ -59,12 +62,55 @@ static site stretch_of(const site *all, size_t first) {
     return at;
 }
 
+typedef struct shared_layers { /* a part of them is a stretch */
+    const site *all;
+    void (*layers)(const site *at);
+} shared_layers;
+
+/* Forward only, the stretches of a worker leave what their layers need in one place of its own. */
+static void move_in(site *at, const sf_workspace *mine) {
+    const sf_job *job = at->job;
+    const sf_trace theirs = at->trace;
+    at->mine = mine;
+    if (job->gradient != NULL || job->observer != NULL) return;
+    at->trace = mine->traces[0];
+    at->trace.qkv = theirs.qkv;
+    at->trace.context = theirs.context;
+}
+
+static void take_stretches(sf_offer *offer, const sf_workspace *mine) {
+    const shared_layers *by = offer->task;
+    for (size_t part; (part = sf_offer_next_part(offer)) < offer->parts;) {
+        site at = stretch_of(by->all, part * SF_GROUP_ROWS);
+        move_in(&at, mine);
+        by->layers(&at);
+    }
+}
+
 /* Some rows after the others, so that what one layer leaves of them is in the cache when the next one comes. */
 static void by_stretches(const site *all, void (*layers)(const site *at)) {
-    for (size_t first = 0; first < all->R; first += SF_GROUP_ROWS) {
-        const site at = stretch_of(all, first);
-        layers(&at);
-    }
+    const sf_job *job = all->job;
+    const size_t parts = (all->R + SF_GROUP_ROWS - 1) / SF_GROUP_ROWS;
+    site ordered = *all;
+    ordered.steps_done = job->work->steps_done;
+    for (size_t part = 0; part < parts; part++)
+        atomic_store_explicit(&ordered.steps_done[part], 0, memory_order_relaxed);
+    const shared_layers task = {&ordered, layers};
+    sf_offer_share(job->offer, &task, parts, take_stretches, job->work);
+}
+
+/* Gradients gather over the stretches in their order, whoever computes them: a step of one waits for the same step of
+ * the one before. */
+static void await_turn(const site *at) {
+    const size_t stretch = at->first / SF_GROUP_ROWS;
+    if (at->steps_done == NULL || stretch == 0) return;
+    const size_t done = atomic_load_explicit(&at->steps_done[stretch], memory_order_relaxed);
+    sf_wait_until(&at->steps_done[stretch - 1], done + 1);
+}
+
+static void end_turn(const site *at) {
+    if (at->steps_done != NULL)
+        atomic_fetch_add_explicit(&at->steps_done[at->first / SF_GROUP_ROWS], 1, memory_order_release);
 }
 
 static sf_drop_mask mask_of(const sf_job *job) {
@@ -182,7 +228,7 @@ static void join_and_transform(const site *at) {
     const sf_trace *t = &at->trace;
     const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp, R = at->R;
     const float *params = at->job->params;
-    float *branch = at->job->work->branch, *active = at->job->work->active;
+    float *branch = at->mine->branch, *active = at->mine->active;
     const sf_drop_mask mask = mask_of(at->job);
     const bool pre = s->norm == SF_PRE_NORM;
     const float attention_epsilon = (float)sf_norm_epsilon(at->block, 1);
@@ -244,6 +290,12 @@ static bool adds(const site *at) {
     return at->first > 0 || !at->job->fresh;
 }
 
+static void bias_backward(const site *at, int bias, const float *dy, size_t dy_row, size_t N) {
+    await_turn(at);
+    sf_rows_sum(at->job->gradient + at->params[bias].offset, adds(at), dy, dy_row, at->R, N);
+    end_turn(at);
+}
+
 /* Gradient of a linear layer whose outputs come in `groups` padded groups (the heads) of C rows each:
  * adds to weight and bias gradients; dx [R,inputs] = dy W, plus what it held if `add`. */
 static void linear_backward(float *dx, bool add, const site *at, int weight, const float *dy, size_t dy_row,
@@ -254,8 +306,10 @@ static void linear_backward(float *dx, bool add, const site *at, int weight, con
     for (size_t g = 0; g < groups; g++) {
         const float *dy_group = dy + g * sf_padded(width);
         const size_t first = w->offset + g * width * w->stride;
+        await_turn(at);
         sf_gemm(at->job->gradient + first, w->stride, (sf_left){dy_group, 1, dy_row}, sf_plain(x, w->stride), NULL,
                 adds(at), width, w->stride, at->R);
+        end_turn(at);
         sf_gemm(dx, w->stride, (sf_left){dy_group, dy_row, 1}, back[g].at, NULL, add || g > 0, at->R, w->stride, width);
     }
 }
@@ -263,21 +317,20 @@ static void linear_backward(float *dx, bool add, const site *at, int weight, con
 static void join_and_transform_backward(const site *at) {
     const sf_cpu_plan *plan = at->job->plan;
     const sf_shape *s = &plan->model->shape;
-    const sf_workspace *work = at->job->work;
+    const sf_workspace *work = at->mine;
     const sf_trace *t = &at->trace;
     const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, R = at->R;
-    float *gradient = at->job->gradient;
     const sf_drop_mask mask = mask_of(at->job);
     const bool pre = s->norm == SF_PRE_NORM;
 
     if (!pre) sf_rows_norm_backward(at->dx, at->dx, t->normed2, t->rstd2, false, R, s->C);
     sf_rows_drop(work->branch, false, at->dx, mask, t->kept_mlp, R, s->C);
-    sf_rows_sum(gradient + at->params[SF_B2].offset, adds(at), work->branch, Cp, R, Cp);
+    bias_backward(at, SF_B2, work->branch, Cp, Cp);
     sf_rows_activate(work->active, t->hidden, s->activation, R * Fp);
     linear_backward(work->dhidden, false, at, SF_W2, work->branch, Cp, work->active);
     sf_rows_activate_backward(work->dhidden, t->hidden, s->activation, R * Fp);
     if (mask.threshold > 0) sf_rows_drop(work->dhidden, false, work->dhidden, mask, t->kept_hidden, R, s->F);
-    sf_rows_sum(gradient + at->params[SF_B1].offset, adds(at), work->dhidden, Fp, R, Fp);
+    bias_backward(at, SF_B1, work->dhidden, Fp, Fp);
     linear_backward(work->dbranch, false, at, SF_W1, work->dhidden, Fp, pre ? t->normed2 : t->normed1);
     if (pre)
         sf_rows_norm_backward(at->dx, work->dbranch, t->normed2, t->rstd2, true, R, s->C);
@@ -286,7 +339,7 @@ static void join_and_transform_backward(const site *at) {
 
     if (!pre) sf_rows_norm_backward(at->dx, at->dx, t->normed1, t->rstd1, false, R, s->C);
     sf_rows_drop(work->branch, false, at->dx, mask, t->kept_attention, R, s->C);
-    sf_rows_sum(gradient + at->params[SF_BO].offset, adds(at), work->branch, Cp, R, Cp);
+    bias_backward(at, SF_BO, work->branch, Cp, Cp);
     linear_backward(at->dcontext, false, at, SF_WO, work->branch, Cp, t->context);
 }
 
@@ -294,12 +347,12 @@ static void project_backward(const site *at) {
     const sf_cpu_plan *plan = at->job->plan;
     const sf_trace *t = &at->trace;
     const size_t C = plan->model->shape.C, Cp = plan->rows.Cp, HCp = plan->rows.HCp, R = at->R;
-    float *dbranch = at->job->work->dbranch;
+    float *dbranch = at->mine->dbranch;
     const bool pre = plan->model->shape.norm == SF_PRE_NORM;
     static const int projections[] = {SF_WQ, SF_WK, SF_WV};
     for (size_t i = 0; i < 3; i++) {
         const float *dy = at->dqkv + i * HCp;
-        sf_rows_sum(at->job->gradient + at->params[projections[i] + 1].offset, adds(at), dy, 3 * HCp, R, HCp);
+        bias_backward(at, projections[i] + 1, dy, 3 * HCp, HCp);
         linear_backward(dbranch, i > 0, at, projections[i], dy, 3 * HCp, pre ? t->normed1 : t->input);
     }
     if (pre)

@@ -2,10 +2,14 @@
 
 #include <sched.h>
 
-void sf_offer_share(sf_offer *offer, const struct sf_workspace *mine) {
+void sf_offer_share(sf_offer *offer, const void *task, size_t parts, sf_take_parts *take_parts,
+                    const struct sf_workspace *mine) {
+    offer->task = task;
+    offer->parts = parts;
+    offer->take_parts = take_parts;
     atomic_store(&offer->next, 0);
-    if (offer->parts > 1) atomic_store(&offer->open, true);
-    offer->take_parts(offer, mine);
+    if (parts > 1) atomic_store(&offer->open, true);
+    take_parts(offer, mine);
     size_t turns = 0;
     while (atomic_load(&offer->helpers) > 0) sf_wait_a_little(&turns);
 }

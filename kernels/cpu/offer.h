@@ -12,17 +12,21 @@ struct sf_workspace;
 
 enum { SF_CACHE_LINE = 64 };
 
+struct sf_offer;
+typedef void sf_take_parts(struct sf_offer *offer, const struct sf_workspace *mine); /* until there are none */
+
 typedef struct sf_offer {
     _Alignas(SF_CACHE_LINE) atomic_bool open;
     atomic_size_t helpers; /* inside, or looking in */
     atomic_size_t next;    /* part that nobody has taken */
     size_t parts;
     const void *task;
-    void (*take_parts)(struct sf_offer *offer, const struct sf_workspace *mine); /* until there are none */
+    sf_take_parts *take_parts;
 } sf_offer;
 
 /* The owner's call: returns when all parts are done. A task of one part is not offered. */
-void sf_offer_share(sf_offer *offer, const struct sf_workspace *mine);
+void sf_offer_share(sf_offer *offer, const void *task, size_t parts, sf_take_parts *take_parts,
+                    const struct sf_workspace *mine);
 /* A helper's: a way in while there is something to do; leave after it. */
 bool sf_offer_enter(sf_offer *offer);
 void sf_offer_leave(sf_offer *offer);

@@ -81,6 +81,7 @@ typedef struct sf_workspace {  /* one worker's */
     float *across[2];          /* room for keys_t and values_t prepared, */
     float *upright[2];         /* for keys and values, */
     float *queries[2];         /* and for queries and dcontext of a tile */
+    atomic_size_t *steps_done; /* [stretches of R]: of those that add to the gradient */
     atomic_size_t *tiles_done; /* [query tiles]: of their key tiles, those that are in dk and dv */
     uint64_t *kept_embedding;  /* [R,C / 64 rounded up] */
     float *drow;               /* [T] */

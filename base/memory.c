@@ -70,6 +70,15 @@ sf_status sf_allocate(void **out, size_t count, size_t size) {
     return SF_OK;
 }
 
+sf_status sf_grow(void **block, size_t used, size_t room, size_t size) {
+    void *larger;
+    SF_TRY(sf_allocate(&larger, room, size));
+    if (used > 0) memcpy(larger, *block, used * size);
+    sf_release(*block);
+    *block = larger;
+    return SF_OK;
+}
+
 void sf_release(void *block) {
     if (block == NULL) return;
     header about;

@@ -15,8 +15,12 @@ enum { SF_ALIGNMENT = 64 };
 sf_status sf_allocate(void **out, size_t count, size_t size);
 void sf_release(void *block); /* NULL is legal */
 
-/* Typed form: SF_NEW(&pointer, count). */
-#define SF_NEW(out, count) sf_allocate((void **)(out), (count), sizeof **(out))
+/* Moves the first `used` elements into a block of `room` elements; *block may be NULL. It stays as it is on failure. */
+sf_status sf_grow(void **block, size_t used, size_t room, size_t size);
+
+/* Typed forms: SF_NEW(&pointer, count), SF_GROW(&pointer, used, room). */
+#define SF_NEW(out, count)         sf_allocate((void **)(out), (count), sizeof **(out))
+#define SF_GROW(block, used, room) sf_grow((void **)(block), (used), (room), sizeof **(block))
 
 /* Allocations since the program began; a training step leaves it unchanged. */
 size_t sf_allocation_count(void);

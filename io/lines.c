@@ -25,11 +25,7 @@ static sf_status read_all(sf_lines *lines, FILE *file) {
         size += fread(lines->text + size, 1, room - 1 - size, file);
         SF_TRY(refuse_nul(lines, before, size));
         if (size < room - 1) break;
-        char *larger;
-        SF_TRY(SF_NEW(&larger, 2 * room));
-        memcpy(larger, lines->text, size);
-        sf_release(lines->text);
-        lines->text = larger;
+        SF_TRY(SF_GROW(&lines->text, size, 2 * room));
         room *= 2;
     }
     if (ferror(file)) return sf_fail(SF_BAD_INPUT, "%s: cannot be read: %s", lines->name, strerror(errno));

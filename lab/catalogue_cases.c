@@ -12,12 +12,9 @@
 
 static sf_status add_row(sf_paper_row **out, sf_paper *paper, const char *task, const char *name) {
     if (paper->row_count == paper->row_room) {
-        sf_paper_row *larger;
-        SF_TRY(SF_NEW(&larger, 2 * paper->row_room + 16));
-        if (paper->row_count > 0) memcpy(larger, paper->rows, paper->row_count * sizeof *larger);
-        sf_release(paper->rows);
-        paper->rows = larger;
-        paper->row_room = 2 * paper->row_room + 16;
+        const size_t room = 2 * paper->row_room + 16;
+        SF_TRY(SF_GROW(&paper->rows, paper->row_count, room));
+        paper->row_room = room;
     }
     *out = &paper->rows[paper->row_count++];
     **out = (sf_paper_row){.word = SF_NOT_ENOUGH_RUNS};

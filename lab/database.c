@@ -144,6 +144,15 @@ sf_status sf_database_run(const sf_database *db, const char *sql, const char *ki
     return status;
 }
 
+sf_status sf_database_any(bool *found, const sf_database *db, const char *sql) {
+    sqlite3_stmt *statement;
+    *found = false;
+    SF_TRY(sf_database_prepare(&statement, db, sql, ""));
+    const sf_status status = sf_database_step(db, statement, found);
+    sf_database_release(db, statement);
+    return status;
+}
+
 sf_status sf_database_begin(const sf_database *db) {
     return sf_database_run(db, "BEGIN IMMEDIATE", "");
 }

@@ -30,6 +30,9 @@ void sf_database_release(const sf_database *db, sqlite3_stmt *statement);
 /* Prepares, binds, runs to the end. */
 sf_status sf_database_run(const sf_database *db, const char *sql, const char *kinds, ...);
 
+/* Whether a SELECT without values gives any row. */
+sf_status sf_database_any(bool *found, const sf_database *db, const char *sql);
+
 sf_status sf_database_begin(const sf_database *db);
 /* Commits if `status` is SF_OK, else rolls back; returns what went wrong first. */
 sf_status sf_database_end(const sf_database *db, sf_status status);

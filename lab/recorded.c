@@ -9,22 +9,9 @@
 #include "lab/database.h"
 #include "lab/store.h"
 
-static sf_status any_recorded(bool *found, sf_store *store) {
-    const sf_database *db = sf_store_database(store);
-    sqlite3_stmt *statement;
-    SF_TRY(sf_database_prepare(&statement, db, "SELECT 1 FROM measures LIMIT 1", ""));
-    const sf_status status = sf_database_step(db, statement, found);
-    sf_database_release(db, statement);
-    return status;
-}
-
 static sf_status grow_rows(sf_recorded *out) {
     const size_t room = out->row_room > 0 ? 2 * out->row_room : 64;
-    sf_recorded_row *larger;
-    SF_TRY(SF_NEW(&larger, room));
-    if (out->row_count > 0) memcpy(larger, out->rows, out->row_count * sizeof *larger);
-    sf_release(out->rows);
-    out->rows = larger;
+    SF_TRY(SF_GROW(&out->rows, out->row_count, room));
     out->row_room = room;
     return SF_OK;
 }
@@ -95,7 +82,7 @@ sf_status sf_recorded_open(sf_recorded *out, const sf_study *study, sf_store *st
     sf_study_runs(study, &count);
     SF_TRY(SF_NEW(&out->runs, count));
     SF_TRY(sf_store_freeze(store));
-    sf_status status = any_recorded(&found, store);
+    sf_status status = sf_database_any(&found, sf_store_database(store), "SELECT 1 FROM measures LIMIT 1");
     if (status == SF_OK && found) status = read_groups(out, store);
     sf_store_unfreeze(store);
     return status;

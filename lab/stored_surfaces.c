@@ -101,19 +101,10 @@ static sf_status read_surfaces(sf_landscape *landscape, sf_store *store, const c
     return SF_OK;
 }
 
-static sf_status any_surface(bool *found, sf_store *store) {
-    const sf_database *db = sf_store_database(store);
-    sqlite3_stmt *statement;
-    SF_TRY(sf_database_prepare(&statement, db, "SELECT 1 FROM surfaces LIMIT 1", ""));
-    const sf_status status = sf_database_step(db, statement, found);
-    sf_database_release(db, statement);
-    return status;
-}
-
 static sf_status open_frozen(sf_landscape **out, sf_store *store, const sf_study *study, size_t from, size_t to) {
     candidates *c;
     bool found = false;
-    SF_TRY(any_surface(&found, store));
+    SF_TRY(sf_database_any(&found, sf_store_database(store), "SELECT 1 FROM surfaces LIMIT 1"));
     if (!found) return SF_OK;
     SF_TRY(SF_NEW(&c, 1));
     sf_status status = find_candidates(c, store, study, from, to);

@@ -254,11 +254,7 @@ typedef struct reading { /* a curve on its way from the store */
 
 static sf_status grow_rows(sf_study *study) {
     const size_t room = study->row_room > 0 ? 2 * study->row_room : 4096;
-    sf_epoch *larger;
-    SF_TRY(SF_NEW(&larger, room));
-    if (study->row_count > 0) memcpy(larger, study->rows, study->row_count * sizeof *larger);
-    sf_release(study->rows);
-    study->rows = larger;
+    SF_TRY(SF_GROW(&study->rows, study->row_count, room));
     study->row_room = room;
     return SF_OK;
 }

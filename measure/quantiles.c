@@ -59,16 +59,11 @@ static void change_to_bins(sf_quantiles *q) {
 
 static void make_room(sf_quantiles *q) {
     if (q->count < q->room) return;
-    double *larger;
     const size_t room = q->room > 0 ? 2 * q->room : FIRST_ROOM;
-    if (SF_NEW(&larger, room) != SF_OK) {
+    if (SF_GROW(&q->exact, q->count, room) == SF_OK)
+        q->room = room;
+    else
         q->failed = true;
-        return;
-    }
-    if (q->count > 0) memcpy(larger, q->exact, q->count * sizeof *larger);
-    sf_release(q->exact);
-    q->exact = larger;
-    q->room = room;
 }
 
 static void note_extremes(sf_quantiles *q, double least, double greatest) {

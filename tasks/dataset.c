@@ -33,27 +33,17 @@ void sf_dataset_destroy(sf_dataset *data) {
     sf_release(data);
 }
 
-/* Moves `used` elements into a block of `room` elements. */
-static sf_status grow(void **block, size_t used, size_t room, size_t size) {
-    void *larger;
-    SF_TRY(sf_allocate(&larger, room, size));
-    memcpy(larger, *block, used * size);
-    sf_release(*block);
-    *block = larger;
-    return SF_OK;
-}
-
 sf_status sf_dataset_open_row(int32_t **tokens, sf_dataset *data, size_t room) {
     const size_t used = data->offsets[data->count];
     if (room > data->token_room - used) {
         const size_t larger = 2 * data->token_room + room;
-        SF_TRY(grow((void **)&data->tokens, used, larger, sizeof *data->tokens));
+        SF_TRY(SF_GROW(&data->tokens, used, larger));
         data->token_room = larger;
     }
     if (data->count == data->row_room) {
         const size_t larger = 2 * data->row_room + 1;
-        SF_TRY(grow((void **)&data->offsets, data->count + 1, larger + 1, sizeof *data->offsets));
-        SF_TRY(grow((void **)&data->labels, data->count, larger, sizeof *data->labels));
+        SF_TRY(SF_GROW(&data->offsets, data->count + 1, larger + 1));
+        SF_TRY(SF_GROW(&data->labels, data->count, larger));
         data->row_room = larger;
     }
     *tokens = data->tokens + used;

@@ -246,6 +246,24 @@ static void every_entry_can_be_planned(void **state) {
         }
 }
 
+/* A run that goes on past the epoch of arrival costs hours; one that stops elsewhere never arrives. */
+static void only_arrivals_stop_early(void **state) {
+    (void)state;
+    for (size_t entry = 0; sf_paper_entry_at(entry) != NULL; entry++) {
+        if (sf_paper_entry_at(entry)->unavailable != NULL) continue;
+        const bool arrivals = sf_paper_entry_at(entry)->add_rows == sf_rows_of_curves ||
+                              sf_paper_entry_at(entry)->add_rows == sf_rows_of_k;
+        sf_paper *paper;
+        size_t count;
+        sf_config config;
+        sf_config_init(&config);
+        assert_int_equal(sf_paper_open(&paper, entry, SF_LAPTOP, &config), SF_OK);
+        const sf_planned_run *runs = sf_study_runs(sf_paper_study(paper), &count);
+        for (size_t i = 0; i < count; i++) assert_true(runs[i].config.stop_at == (arrivals ? SF_CONVERGED_AT : 0.0));
+        sf_paper_close(paper);
+    }
+}
+
 static void laptop_scale_of_the_table(void **state) {
     (void)state;
     sf_config config;
@@ -283,6 +301,7 @@ int main(void) {
         cmocka_unit_test(trends),
         cmocka_unit_test(one_word_for_all),
         cmocka_unit_test(every_entry_can_be_planned),
+        cmocka_unit_test(only_arrivals_stop_early),
         cmocka_unit_test(laptop_scale_of_the_table),
         cmocka_unit_test(unknown_ids),
     };

@@ -26,9 +26,8 @@ void sf_share_queries(const sf_head *head, const void *task, sf_take_parts *take
 /* What the parts of a head share: a part is a tile of queries. */
 typedef struct shared_head {
     const sf_head *head;
-    sf_right keys_t, values;   /* forward */
-    sf_right values_t, keys;   /* backward, with keys_t */
-    atomic_size_t *tiles_done; /* backward [parts] */
+    sf_right keys_t, values; /* forward */
+    sf_right values_t, keys; /* backward, with keys_t */
 } shared_head;
 
 /* A tile of queries, before its first key. */
@@ -115,7 +114,8 @@ static void backward_parts(sf_offer *offer, const sf_workspace *mine) {
     const shared_head *by = offer->task;
     const sf_head *head = by->head;
     const size_t T = head->job->plan->model->shape.T, Cp = head->job->plan->rows.Cp, stride = head->stride;
-    for (size_t part; (part = sf_offer_next_part(offer)) * SF_QUERY_TILE < T;) {
+    atomic_size_t *turns = head->job->work->turns;
+    for (size_t part; (part = sf_offer_next_part(offer)) < offer->parts;) {
         const size_t query = part * SF_QUERY_TILE;
         const bool more = part > 0;
         const float *q = head->q + query * stride, *dcontext = head->dcontext + query * head->context_stride;
@@ -123,15 +123,15 @@ static void backward_parts(sf_offer *offer, const sf_workspace *mine) {
         const size_t rows = tile.queries, row = tile.row;
         const sf_right queries = sf_prepare(mine->queries[0], sf_plain(q, stride), rows, Cp);
         const sf_right dcontexts = sf_prepare(mine->queries[1], sf_plain(dcontext, head->context_stride), rows, Cp);
-        for (size_t done = 1; tile.first_key < T; tile.first_key += SF_KEY_TILE, done++) {
+        for (; tile.first_key < T; tile.first_key += SF_KEY_TILE) {
             tile.keys = keys_from(tile.first_key, T);
             backward_tile(by, &tile, mine);
-            if (more) sf_wait_until(&by->tiles_done[part - 1], done);
+            sf_turn_await(turns, part);
             sf_gemm(head->dk + tile.first_key * stride, stride, (sf_left){mine->dtile, 1, row}, queries, NULL, more,
                     tile.keys, Cp, rows);
             sf_gemm(head->dv + tile.first_key * stride, stride, (sf_left){tile.at, 1, row}, dcontexts, NULL, more,
                     tile.keys, Cp, rows);
-            atomic_store_explicit(&by->tiles_done[part], done, memory_order_release);
+            sf_turn_end(turns, part);
         }
     }
 }
@@ -144,11 +144,9 @@ void sf_dense_backward(const sf_head *head) {
     const shared_head task = {.head = head,
                               .keys_t = sf_scaled_keys(head),
                               .values_t = sf_prepare(work->across[1], values_t, Cp, Tp),
-                              .keys = sf_prepare(work->upright[0], sf_plain(head->k, head->stride), T, Cp),
-                              .tiles_done = work->tiles_done};
+                              .keys = sf_prepare(work->upright[0], sf_plain(head->k, head->stride), T, Cp)};
     for (size_t i = 0; i < T; i++)
         work->drow[i] = sf_dot(head->dcontext + i * head->context_stride, head->context + i * head->context_stride, Cp);
-    for (size_t part = 0; part * SF_QUERY_TILE < T; part++)
-        atomic_store_explicit(&work->tiles_done[part], 0, memory_order_relaxed);
+    sf_turns_clear(work->turns, T / SF_QUERY_TILE + 1);
     sf_share_queries(head, &task, backward_parts);
 }

@@ -71,8 +71,7 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
         TAKE(w->upright[i], prepared_size(s->T, Cp));
         TAKE(w->queries[i], prepared_size(SF_QUERY_TILE, Cp));
     }
-    TAKE(w->steps_done, (R + SF_GROUP_ROWS - 1) / SF_GROUP_ROWS);
-    TAKE(w->tiles_done, (s->T + SF_QUERY_TILE - 1) / SF_QUERY_TILE);
+    TAKE(w->turns, R / sf_smaller(SF_GROUP_ROWS, SF_QUERY_TILE) + 1);
     TAKE(w->kept_embedding, R * sf_kept_words(s->C));
     TAKE(w->drow, s->T);
     for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);

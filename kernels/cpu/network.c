@@ -11,10 +11,10 @@ typedef struct site { /* a block of a job, or a stretch of its rows */
     size_t block;
     const sf_param *params; /* the block's entries of the table */
     const sf_packed_block *packed;
-    const sf_workspace *mine;  /* for what no other layer sees */
-    atomic_size_t *steps_done; /* [stretches], NULL: nobody else adds to the gradient meanwhile */
-    size_t first, R;           /* rows: all n * T of them, or R from `first` on */
-    sf_trace trace;            /* from row `first` on, as the next four */
+    const sf_workspace *mine; /* for what no other layer sees */
+    atomic_size_t *turns;     /* [stretches], NULL: nobody else adds to the gradient meanwhile */
+    size_t first, R;          /* rows: all n * T of them, or R from `first` on */
+    sf_trace trace;           /* from row `first` on, as the next four */
     float *x, *dx;
     float *dqkv, *dcontext;
 } site;
@@ -92,25 +92,19 @@ static void by_stretches(const site *all, void (*layers)(const site *at)) {
     const sf_job *job = all->job;
     const size_t parts = (all->R + SF_GROUP_ROWS - 1) / SF_GROUP_ROWS;
     site ordered = *all;
-    ordered.steps_done = job->work->steps_done;
-    for (size_t part = 0; part < parts; part++)
-        atomic_store_explicit(&ordered.steps_done[part], 0, memory_order_relaxed);
+    ordered.turns = job->work->turns;
+    sf_turns_clear(ordered.turns, parts);
     const shared_layers task = {&ordered, layers};
     sf_offer_share(job->offer, &task, parts, take_stretches, job->work);
 }
 
-/* Gradients gather over the stretches in their order, whoever computes them: a step of one waits for the same step of
- * the one before. */
+/* Gradients gather over the stretches in their order, whoever computes them. */
 static void await_turn(const site *at) {
-    const size_t stretch = at->first / SF_GROUP_ROWS;
-    if (at->steps_done == NULL || stretch == 0) return;
-    const size_t done = atomic_load_explicit(&at->steps_done[stretch], memory_order_relaxed);
-    sf_wait_until(&at->steps_done[stretch - 1], done + 1);
+    if (at->turns != NULL) sf_turn_await(at->turns, at->first / SF_GROUP_ROWS);
 }
 
 static void end_turn(const site *at) {
-    if (at->steps_done != NULL)
-        atomic_fetch_add_explicit(&at->steps_done[at->first / SF_GROUP_ROWS], 1, memory_order_release);
+    if (at->turns != NULL) sf_turn_end(at->turns, at->first / SF_GROUP_ROWS);
 }
 
 static sf_drop_mask mask_of(const sf_job *job) {

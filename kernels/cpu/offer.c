@@ -43,7 +43,17 @@ void sf_wait_a_little(size_t *turns) {
 #endif
 }
 
-void sf_wait_until(const atomic_size_t *done, size_t count) {
-    size_t turns = 0;
-    while (atomic_load_explicit(done, memory_order_acquire) < count) sf_wait_a_little(&turns);
+void sf_turns_clear(atomic_size_t *turns /* [parts] */, size_t parts) {
+    for (size_t part = 0; part < parts; part++) atomic_store_explicit(&turns[part], 0, memory_order_relaxed);
+}
+
+void sf_turn_await(const atomic_size_t *turns, size_t part) {
+    if (part == 0) return;
+    const size_t ended = atomic_load_explicit(&turns[part], memory_order_relaxed); /* only this part counts them */
+    size_t waited = 0;
+    while (atomic_load_explicit(&turns[part - 1], memory_order_acquire) <= ended) sf_wait_a_little(&waited);
+}
+
+void sf_turn_end(atomic_size_t *turns, size_t part) {
+    atomic_fetch_add_explicit(&turns[part], 1, memory_order_release);
 }

@@ -36,7 +36,11 @@ size_t sf_offer_next_part(sf_offer *offer);
 
 /* Waiting, busily at first: what is waited for takes microseconds. `turns` counts them, from 0. */
 void sf_wait_a_little(size_t *turns);
-/* Waits until *done is at least `count`; what its writer did before is then seen. */
-void sf_wait_until(const atomic_size_t *done, size_t count);
+
+/* Parts that add to the same numbers take turns: a part's n-th turn comes after the n-th of the part before it. turns
+ * counts those that have ended, part by part. */
+void sf_turns_clear(atomic_size_t *turns /* [parts] */, size_t parts);
+void sf_turn_await(const atomic_size_t *turns, size_t part);
+void sf_turn_end(atomic_size_t *turns, size_t part);
 
 #endif

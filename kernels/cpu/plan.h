@@ -8,7 +8,7 @@
 
 enum {
     SF_QUERY_TILE = 96, /* queries whose scores are held at once: no T x T matrix anywhere */
-    SF_KEY_TILE = 128,  /* keys of a tile of the dense backward pass */
+    SF_KEY_TILE = 128,  /* keys of a tile of the dense kernel */
     SF_GROUP_ROWS =
         128,       /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
     SF_CHUNKS = 8, /* a batch of B is cut into min(B, 8) chunks */
@@ -68,27 +68,26 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     uint64_t *kept_attention, *kept_hidden, *kept_mlp; /* [R,C or F / 64]: what dropout keeps, a bit each */
 } sf_trace;
 
-typedef struct sf_workspace {  /* one worker's */
-    sf_trace *traces;          /* [L] */
-    float *x, *dx;             /* [R,Cp] */
-    float *branch, *dbranch;   /* [stretch of R,Cp] */
-    float *active, *dhidden;   /* [stretch of R,Fp] */
-    float *dqkv;               /* [R,3,H,Cp] */
-    float *dcontext;           /* [R,H,Cp] */
-    float *keys_t, *values_t;  /* one head's, transposed, in panels of 64 positions */
-    float *tile;               /* [SF_QUERY_TILE,Tp or SF_KEY_TILE] */
-    float *dtile;              /* [SF_QUERY_TILE,SF_KEY_TILE] */
-    float *across[2];          /* room for keys_t and values_t prepared, */
-    float *upright[2];         /* for keys and values, */
-    float *queries[2];         /* and for queries and dcontext of a tile */
-    atomic_size_t *steps_done; /* [stretches of R]: of those that add to the gradient */
-    atomic_size_t *tiles_done; /* [query tiles]: of their key tiles, those that are in dk and dv */
-    uint64_t *kept_embedding;  /* [R,C / 64 rounded up] */
-    float *drow;               /* [T] */
-    double *wide[4];           /* [T]: the generic kernels' rows */
-    uint32_t *kept;            /* [T] */
-    double *pooled, *dpooled;  /* [C] */
-    double *logits;            /* [classes] */
+typedef struct sf_workspace { /* one worker's */
+    sf_trace *traces;         /* [L] */
+    float *x, *dx;            /* [R,Cp] */
+    float *branch, *dbranch;  /* [stretch of R,Cp] */
+    float *active, *dhidden;  /* [stretch of R,Fp] */
+    float *dqkv;              /* [R,3,H,Cp] */
+    float *dcontext;          /* [R,H,Cp] */
+    float *keys_t, *values_t; /* one head's, transposed, in panels of 64 positions */
+    float *tile;              /* [SF_QUERY_TILE,Tp or SF_KEY_TILE] */
+    float *dtile;             /* [SF_QUERY_TILE,SF_KEY_TILE] */
+    float *across[2];         /* room for keys_t and values_t prepared, */
+    float *upright[2];        /* for keys and values, */
+    float *queries[2];        /* and for queries and dcontext of a tile */
+    atomic_size_t *turns;     /* [stretches of R, or query tiles]: of parts that add to the same gradients */
+    uint64_t *kept_embedding; /* [R,C / 64 rounded up] */
+    float *drow;              /* [T] */
+    double *wide[4];          /* [T]: the generic kernels' rows */
+    uint32_t *kept;           /* [T] */
+    double *pooled, *dpooled; /* [C] */
+    double *logits;           /* [classes] */
 } sf_workspace;
 
 typedef struct sf_job { /* one group of sequences on one worker */

@@ -72,7 +72,8 @@ sf_status sf_allocate(void **out, size_t count, size_t size) {
 
 sf_status sf_grow(void **block, size_t used, size_t room, size_t size) {
     void *larger;
-    SF_TRY(sf_allocate(&larger, room, size));
+    const sf_status status = sf_allocate(&larger, room, size);
+    if (larger == NULL) return status;
     if (used > 0) memcpy(larger, *block, used * size);
     sf_release(*block);
     *block = larger;

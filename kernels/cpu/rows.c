@@ -138,22 +138,29 @@ void sf_rows_activate_backward(float *dz /* in: dy */, const float *z, sf_activa
 #undef BODY
 }
 
-/* Bit c is set where column c of 64 is kept. */
+enum { DRAWN_AT_ONCE = 2 }; /* words: a draw is a long chain, two of them keep the multipliers busy */
+
+/* kept[n]: a bit for each of 64 columns, set where it is kept; their draws are the eight from first_draws[n] on.
+ * `count` is a constant where this is inlined. */
 #if defined(__AVX512F__)
-INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, const philox_keys *keys, uint32_t first_draw) {
+INLINE void draw_some(uint64_t *kept, sf_drop_mask mask, const sf_index *index, const philox_keys *keys,
+                      const uint32_t *first_draws, size_t count) {
     const __m256i consecutive = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m512i threshold = _mm512_set1_epi16((short)mask.threshold), low_halves = _mm512_set1_epi64(0xffffffff);
-    __m512i x[4];
-    philox_lanes(x, index, keys, _mm256_add_epi32(consecutive, _mm256_set1_epi32((int)first_draw)));
-    uint64_t kept = 0;
-    for (size_t pair = 0; pair < 2; pair++) { /* two words a lane: 16-bit element 4 * draw + lane */
-        const __m512i words =
-            _mm512_or_epi64(_mm512_and_epi64(x[2 * pair], low_halves), _mm512_slli_epi64(x[2 * pair + 1], 32));
-        const uint32_t bits = _mm512_cmpge_epu16_mask(words, threshold);
-        for (size_t lane = 0; lane < 4; lane++) /* column 8 * lane + draw */
-            kept |= (uint64_t)_pext_u32(bits, 0x11111111U << lane) << (32 * pair + 8 * lane);
+    __m512i x[DRAWN_AT_ONCE][4];
+    __m256i draws[DRAWN_AT_ONCE];
+    for (size_t n = 0; n < count; n++) draws[n] = _mm256_add_epi32(consecutive, _mm256_set1_epi32((int)first_draws[n]));
+    philox_lanes(x, index, keys, draws, count);
+    for (size_t n = 0; n < count; n++) {
+        kept[n] = 0;
+        for (size_t pair = 0; pair < 2; pair++) { /* two words a lane: 16-bit element 4 * draw + lane */
+            const __m512i words = _mm512_or_epi64(_mm512_and_epi64(x[n][2 * pair], low_halves),
+                                                  _mm512_slli_epi64(x[n][2 * pair + 1], 32));
+            const uint32_t bits = _mm512_cmpge_epu16_mask(words, threshold);
+            for (size_t lane = 0; lane < 4; lane++) /* column 8 * lane + draw */
+                kept[n] |= (uint64_t)_pext_u32(bits, 0x11111111U << lane) << (32 * pair + 8 * lane);
+        }
     }
-    return kept;
 }
 #else
 INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, const philox_keys *keys, uint32_t first_draw) {
@@ -178,6 +185,10 @@ INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, const philo
     }
     return kept;
 }
+INLINE void draw_some(uint64_t *kept, sf_drop_mask mask, const sf_index *index, const philox_keys *keys,
+                      const uint32_t *first_draws, size_t count) {
+    for (size_t n = 0; n < count; n++) kept[n] = kept_of_64(mask, index, keys, first_draws[n]);
+}
 #endif
 
 /* scale where column c is kept, 0 elsewhere. */
@@ -185,20 +196,32 @@ INLINE vf factors_at(uint64_t kept, size_t c, float scale) {
     return masked((uint32_t)(kept >> c), splat(scale));
 }
 
-/* The same for the weights of one query, from key `first` (a multiple of 64) on. */
-INLINE uint64_t kept_of_weights(const sf_weight_drop *drop, const philox_keys *keys, size_t query, size_t first) {
-    return kept_of_64(drop->mask, &drop->index, keys, (uint32_t)(query * drop->draws_per_row + first / 8));
+/* Bits of 64 * words columns of R rows. */
+static void draw(uint64_t *kept /* [R,words] */, sf_drop_mask mask, const sf_index *index, size_t first_draw,
+                 size_t draws_per_row, size_t R, size_t words) {
+    const philox_keys keys = philox_keys_of(index);
+    const size_t total = R * words;
+    size_t row_draw = first_draw, word = 0;
+    for (size_t at = 0; at < total; at += DRAWN_AT_ONCE) {
+        uint32_t first_draws[DRAWN_AT_ONCE];
+        for (size_t n = 0; n < DRAWN_AT_ONCE; n++) {
+            first_draws[n] = (uint32_t)(row_draw + 8 * word);
+            if (++word == words) {
+                word = 0;
+                row_draw += draws_per_row;
+            }
+        }
+        if (total - at >= DRAWN_AT_ONCE)
+            draw_some(kept + at, mask, index, &keys, first_draws, DRAWN_AT_ONCE);
+        else
+            for (size_t n = 0; n < total - at; n++) draw_some(kept + at + n, mask, index, &keys, first_draws + n, 1);
+    }
 }
 
 void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask mask, const sf_index *index,
                   size_t first_row, size_t R, size_t columns) {
-    const uint32_t per_row = sf_dropout_draws_per_row(columns);
-    const size_t groups = sf_kept_words(columns);
-    const philox_keys keys = philox_keys_of(index);
-    for (size_t r = 0; r < R; r++)
-        for (size_t group = 0; group < groups; group++)
-            kept[r * groups + group] =
-                kept_of_64(mask, index, &keys, (uint32_t)((first_row + r) * per_row + group * 8));
+    const size_t draws_per_row = sf_dropout_draws_per_row(columns);
+    draw(kept, mask, index, first_row * draws_per_row, draws_per_row, R, sf_kept_words(columns));
 }
 
 void sf_keep_factors_of(float *factors /* [offsets[any]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
@@ -283,30 +306,33 @@ INLINE vf weigh_some(float *row, float largest, uint64_t kept, float scale, size
         vf weight = exp_below_zero(load(row + c) - splat(largest));
         if (!whole) weight = masked(real_bits(c, keys), weight);
         total += weight;
-        store(row + c, drops ? weight * factors_at(kept, c, scale) : weight);
+        store(row + c, drops ? masked_product((uint32_t)(kept >> c), weight, splat(scale)) : weight);
     }
     return total;
 }
 
-INLINE vf weigh_row(float *row, float largest, const sf_weight_drop *drop, const philox_keys *random, size_t query,
-                    size_t first_key, size_t keys, bool drops) {
-    const float scale = drop->mask.scale;
+INLINE vf weigh_row(float *row, float largest, const uint64_t *kept, float scale, size_t keys, bool drops) {
     vf total = {0};
-    for (size_t j = 0; j < keys; j += 64) {
-        const uint64_t kept = drops ? kept_of_weights(drop, random, query, first_key + j) : 0;
-        total += keys - j >= 64 ? weigh_some(row + j, largest, kept, scale, 64, true, drops)
-                                : weigh_some(row + j, largest, kept, scale, keys - j, false, drops);
-    }
+    for (size_t j = 0; j < keys; j += 64)
+        total += keys - j >= 64 ? weigh_some(row + j, largest, kept[j / 64], scale, 64, true, drops)
+                                : weigh_some(row + j, largest, kept[j / 64], scale, keys - j, false, drops);
     return total;
 }
 
-INLINE void weigh_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const sf_weight_drop *drop, bool drops) {
-    const philox_keys random = philox_keys_of(&drop->index);
+INLINE void weigh_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const uint64_t *kept, float scale,
+                       bool drops) {
+    const size_t words = sf_kept_words(tile->keys);
     for (size_t i = 0; i < tile->queries; i++) {
-        const vf total = weigh_row(tile->at + i * tile->row, sums->largest[i], drop, &random, tile->first_query + i,
-                                   tile->first_key, tile->keys, drops);
+        const vf total =
+            weigh_row(tile->at + i * tile->row, sums->largest[i], kept + i * words, scale, tile->keys, drops);
         sums->total[i] = sums->total[i] * sums->shrink[i] + sum_lanes(total);
     }
+}
+
+/* Drawn for the whole tile at once: between the exponentials of a row, the draws' long chains would hold them up. */
+static void draw_weights(uint64_t *kept, const sf_weight_drop *drop, const sf_softmax_tile *tile) {
+    draw(kept, drop->mask, &drop->index, tile->first_query * drop->draws_per_row + tile->first_key / 8,
+         drop->draws_per_row, tile->queries, sf_kept_words(tile->keys));
 }
 
 /* First the largest of every row, then all weights: the second pass need not wait for the ends of the first. */
@@ -319,10 +345,13 @@ void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const s
     }
     for (size_t i = 0; i < tile->queries; i += VL)
         store(sums->shrink + i, exp_below_zero(load(before + i) - load(sums->largest + i)));
-    if (drop->mask.threshold > 0)
-        weigh_rows(tile, sums, drop, true);
-    else
-        weigh_rows(tile, sums, drop, false);
+    uint64_t kept[SF_QUERY_TILE * SF_KEY_TILE / 64];
+    if (drop->mask.threshold > 0) {
+        draw_weights(kept, drop, tile);
+        weigh_rows(tile, sums, kept, drop->mask.scale, true);
+    } else {
+        weigh_rows(tile, sums, kept, 1.0F, false);
+    }
 }
 
 /* As weigh_some: weights again, and the gradients of the scores. */
@@ -334,9 +363,8 @@ INLINE void slope_some(float *row, float *slopes, sf_softmax_stats stats, float 
         weight *= splat(stats.inverse_total);
         vf slope = load(slopes + c), left = weight;
         if (drops) {
-            const vf factors = factors_at(kept, c, kept_scale);
-            slope *= factors;
-            left *= factors;
+            slope *= factors_at(kept, c, kept_scale);
+            left = masked_product((uint32_t)(kept >> c), left, splat(kept_scale));
         }
         store(row + c, left);
         store(slopes + c, splat(scale) * weight * (slope - splat(mean)));
@@ -344,25 +372,26 @@ INLINE void slope_some(float *row, float *slopes, sf_softmax_stats stats, float 
 }
 
 INLINE void slope_rows(const sf_softmax_tile *tile, float *slopes, const sf_softmax_stats *stats, const float *means,
-                       float scale, const sf_weight_drop *drop, bool drops) {
-    const philox_keys random = philox_keys_of(&drop->index);
-    const float kept_scale = drop->mask.scale;
+                       float scale, const uint64_t *kept, float kept_scale, bool drops) {
+    const size_t words = sf_kept_words(tile->keys);
     for (size_t i = 0; i < tile->queries; i++)
         for (size_t j = 0; j < tile->keys; j += 64) {
-            const uint64_t kept =
-                drops ? kept_of_weights(drop, &random, tile->first_query + i, tile->first_key + j) : 0;
             float *row = tile->at + i * tile->row + j, *slope = slopes + i * tile->row + j;
+            const uint64_t bits = kept[i * words + j / 64];
             if (tile->keys - j >= 64)
-                slope_some(row, slope, stats[i], means[i], scale, kept, kept_scale, 64, true, drops);
+                slope_some(row, slope, stats[i], means[i], scale, bits, kept_scale, 64, true, drops);
             else
-                slope_some(row, slope, stats[i], means[i], scale, kept, kept_scale, tile->keys - j, false, drops);
+                slope_some(row, slope, stats[i], means[i], scale, bits, kept_scale, tile->keys - j, false, drops);
         }
 }
 
 void sf_softmax_rows_backward(const sf_softmax_tile *tile, float *slopes, const sf_softmax_stats *stats,
                               const float *means, float scale, const sf_weight_drop *drop) {
-    if (drop->mask.threshold > 0)
-        slope_rows(tile, slopes, stats, means, scale, drop, true);
-    else
-        slope_rows(tile, slopes, stats, means, scale, drop, false);
+    uint64_t kept[SF_QUERY_TILE * SF_KEY_TILE / 64];
+    if (drop->mask.threshold > 0) {
+        draw_weights(kept, drop, tile);
+        slope_rows(tile, slopes, stats, means, scale, kept, drop->mask.scale, true);
+    } else {
+        slope_rows(tile, slopes, stats, means, scale, kept, 1.0F, false);
+    }
 }

@@ -83,6 +83,15 @@ INLINE vf masked(uint32_t bits, vf v) {
     return if_bits(bits, v, (vf){0});
 }
 
+/* a * b in the lanes whose bit is set, 0 in the others. */
+INLINE vf masked_product(uint32_t bits, vf a, vf b) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_maskz_mul_ps((__mmask16)bits, (__m512)a, (__m512)b);
+#else
+    return masked(bits, a * b);
+#endif
+}
+
 #if defined(__AVX512F__)
 INLINE float sum_lanes(vf v) {
     return _mm512_reduce_add_ps((__m512)v);
@@ -202,25 +211,31 @@ INLINE philox_keys philox_keys_of(const sf_index *index) {
 }
 
 #if defined(__AVX512F__)
-/* Eight calls of Philox4x32-10 side by side: the low half of lane i of x[w] is word w of draw draws[i]. */
-INLINE void philox_lanes(__m512i x[4], const sf_index *index, const philox_keys *keys, __m256i draws) {
+/* Eight calls of Philox4x32-10 side by side, `count` (a constant where this is inlined) times: the low half of lane i
+ * of x[n][w] is word w of draw draws[n][i]. */
+INLINE void philox_lanes(__m512i x[][4], const sf_index *index, const philox_keys *keys, const __m256i *draws,
+                         size_t count) {
     const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
-    x[0] = _mm512_cvtepu32_epi64(draws);
-    x[1] = _mm512_set1_epi64(index->sample);
-    x[2] = _mm512_set1_epi64(index->step);
-    x[3] = _mm512_set1_epi64(index->epoch);
+    for (size_t n = 0; n < count; n++) {
+        x[n][0] = _mm512_cvtepu32_epi64(draws[n]);
+        x[n][1] = _mm512_set1_epi64(index->sample);
+        x[n][2] = _mm512_set1_epi64(index->step);
+        x[n][3] = _mm512_set1_epi64(index->epoch);
+    }
 #pragma GCC unroll 10
     for (int round = 0; round < PHILOX_ROUNDS; round++) {
         enum { XOR_OF_THREE = 0x96 };
         /* only the low 32 bits of a lane count: the multiplication ignores the rest; DDBB moves the high halves there
          */
-        const __m512i p0 = _mm512_mul_epu32(x[0], m0), p1 = _mm512_mul_epu32(x[2], m1);
-        x[0] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p1, _MM_PERM_DDBB), x[1],
-                                         _mm512_set1_epi64((long long)keys->rounds[round][0]), XOR_OF_THREE);
-        x[2] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p0, _MM_PERM_DDBB), x[3],
-                                         _mm512_set1_epi64((long long)keys->rounds[round][1]), XOR_OF_THREE);
-        x[1] = p1;
-        x[3] = p0;
+        for (size_t n = 0; n < count; n++) {
+            const __m512i p0 = _mm512_mul_epu32(x[n][0], m0), p1 = _mm512_mul_epu32(x[n][2], m1);
+            x[n][0] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p1, _MM_PERM_DDBB), x[n][1],
+                                                _mm512_set1_epi64((long long)keys->rounds[round][0]), XOR_OF_THREE);
+            x[n][2] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p0, _MM_PERM_DDBB), x[n][3],
+                                                _mm512_set1_epi64((long long)keys->rounds[round][1]), XOR_OF_THREE);
+            x[n][1] = p1;
+            x[n][3] = p0;
+        }
     }
 }
 #endif
@@ -229,9 +244,10 @@ INLINE void philox_lanes(__m512i x[4], const sf_index *index, const philox_keys 
 INLINE void philox_eight(uint32_t words[4][8], const sf_index *index, const philox_keys *keys,
                          const uint32_t draws[8]) {
 #if defined(__AVX512F__)
-    __m512i x[4];
-    philox_lanes(x, index, keys, _mm256_loadu_si256((const __m256i *)(const void *)draws));
-    for (int w = 0; w < 4; w++) _mm256_storeu_si256((__m256i *)(void *)words[w], _mm512_cvtepi64_epi32(x[w]));
+    __m512i x[1][4];
+    const __m256i lanes = _mm256_loadu_si256((const __m256i *)(const void *)draws);
+    philox_lanes(x, index, keys, &lanes, 1);
+    for (int w = 0; w < 4; w++) _mm256_storeu_si256((__m256i *)(void *)words[w], _mm512_cvtepi64_epi32(x[0][w]));
 #else
     const uint64_t multiplier0 = 0xD2511F53U, multiplier1 = 0xCD9E8D57U;
     uint32_t x0[8], x1[8], x2[8], x3[8];

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/plan.h"
 #include "kernels/reference/reference.h"
 
 typedef struct outcome {
@@ -135,9 +135,9 @@ static void stretches_of_rows_match_the_reference(void **state) {
     static const struct {
         size_t T;
         sf_norm norm;
-    } shapes[] = {{129, SF_PRE_NORM}, {129, SF_POST_NORM}, {270, SF_PRE_NORM}};
+    } shapes[] = {{129, SF_PRE_NORM}, {129, SF_POST_NORM}, {270, SF_PRE_NORM}, {400, SF_PRE_NORM}};
     static const char *const wide[] = {"banded:201", "block:150", "topk:40"};
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         for (size_t m = 0; m < MECHANISMS; m++)
             check_case(&(sample_case){mechanisms[m], shapes[i].T, 20, 18, 2, 2, 1, SF_GELU, shapes[i].norm, 0.2,
                                       600 + (uint32_t)m});
@@ -294,6 +294,210 @@ static void a_new_weighting_needs_no_kernel(void **state) {
     }
 }
 
+/* Patterns that never keep a query's own key, nor any after it: nobody else sees to the rows of its stretch. */
+static size_t keep_before(uint32_t *kept, const sf_query *query) {
+    const size_t last = query->query > 0 ? query->query : 1;
+    size_t count = 0;
+    for (size_t key = last > query->k ? last - query->k : 0; key < last; key++) kept[count++] = (uint32_t)key;
+    return count;
+}
+
+static size_t keep_first_two(uint32_t *kept, const sf_query *query) {
+    (void)query;
+    kept[0] = 0;
+    kept[1] = 1;
+    return 2;
+}
+
+static void a_new_pattern_needs_no_kernel(void **state) {
+    (void)state;
+    const sf_selector before = {
+        .version = 1, .name = "before", .takes_k = true, .selects_by = SF_BY_POSITION, .keep = keep_before};
+    const sf_selector first = {
+        .version = 1, .name = "first", .takes_k = true, .selects_by = SF_BY_POSITION, .keep = keep_first_two};
+    const sf_selector *const selectors[] = {&before, &first};
+    static const size_t lengths[] = {13, 128, 129, 300};
+    for (size_t i = 0; i < 8; i++) {
+        sample s;
+        outcome cpu, reference;
+        const sample_case c = {"banded:3", lengths[i / 2], 16, 16, 2, 2, 1, SF_RELU, SF_PRE_NORM, 0.1, 950};
+        describe_case(&c);
+        sample_open(&s, &c);
+        s.model.shape.attention.selector = selectors[i % 2];
+        run_reference(&reference, &s);
+        run_cpu(&cpu, &s, 1);
+        assert_close(&s, &cpu, &reference, limit);
+        outcome_close(&cpu);
+        outcome_close(&reference);
+        sample_close(&s);
+    }
+}
+
+/* The K best, one after the other; NaN is as good as nothing, and of equals the first is better. */
+static void select_plainly(uint32_t *keys, const float *scores, bool greatest, size_t T, size_t K) {
+    bool taken[300] = {false};
+    for (size_t k = 0; k < K; k++) {
+        size_t best = T;
+        float best_score = 0;
+        for (size_t j = 0; j < T; j++) {
+            const float score = isnan(scores[j]) ? -INFINITY : greatest ? scores[j] : -scores[j];
+            if (!taken[j] && (best == T || score > best_score)) {
+                best = j;
+                best_score = score;
+            }
+        }
+        taken[best] = true;
+    }
+    for (size_t j = 0; j < T; j++)
+        if (taken[j]) *keys++ = (uint32_t)j;
+}
+
+static float awkward_score(sf_draws *draws, uint32_t kind) {
+    const float plain = (float)sf_draw_unit(draws) - 0.5F;
+    const uint32_t chance = sf_draw_below(draws, 8);
+    switch (kind) {
+    case 0:
+        return plain;
+    case 1:
+        return (float)(int)(6 * plain);
+    case 2:
+        return chance % 2 ? 0.0F : -0.0F;
+    case 3:
+        return chance < 2 ? -INFINITY : chance == 2 ? INFINITY : (float)(int)(6 * plain);
+    case 4:
+        return chance < 5 ? NAN : plain;
+    default:
+        return chance < 6 ? -INFINITY : chance == 6 ? NAN : plain;
+    }
+}
+
+static void selection_matches_brute_force(void **state) {
+    (void)state;
+    const sf_cpu_kernels *kernels = sf_cpu_kernels_for(SF_F32);
+    sf_draws draws = sf_draws_at((sf_index){.seed = 4, .stream = 78});
+    for (size_t round = 0; round < 20000; round++) {
+        float scores[320] = {0};
+        uint32_t keys[SF_FAST_TOPK_MOST], expected[SF_FAST_TOPK_MOST];
+        const size_t T = 1 + sf_draw_below(&draws, 300);
+        const size_t most = T < SF_FAST_TOPK_MOST ? T : SF_FAST_TOPK_MOST;
+        const size_t K = 1 + sf_draw_below(&draws, (uint32_t)most);
+        const uint32_t kind = sf_draw_below(&draws, 6);
+        const bool greatest = sf_draw_below(&draws, 2) == 1;
+        const size_t hole = sf_draw_below(&draws, (uint32_t)T); /* a vector of NaN now and then */
+        for (size_t j = 0; j < T; j++) scores[j] = awkward_score(&draws, kind);
+        for (size_t j = hole / 16 * 16; round % 3 == 0 && j < T && j < hole / 16 * 16 + 16; j++) scores[j] = NAN;
+        kernels->select(keys, scores, greatest, T, K);
+        select_plainly(expected, scores, greatest, T, K);
+        for (size_t k = 0; k < K; k++)
+            if (keys[k] != expected[k])
+                fail_msg("round %zu, T %zu, K %zu, kind %u, greatest %d: key %u, expected %u", round, T, K, kind,
+                         (int)greatest, keys[k], expected[k]);
+    }
+}
+
+typedef struct witness { /* of a sequence that is longer than a stretch */
+    const sample *s;
+    const sf_reference *reference;
+    size_t sights;
+} witness;
+
+static void assert_near(double value, double expected, double limit_here) {
+    if (!(fabs(value - expected) <= limit_here * (1 + fabs(expected))))
+        fail_msg("%.9g, expected %.9g", value, expected);
+}
+
+static double param_at(const sample *s, size_t block, size_t which, size_t row, size_t column) {
+    return s->params[sf_param_index(&sf_model_block(&s->model, block)[which], row, column)];
+}
+
+/* Row t of what a layer [out,in] makes of `in`. */
+static double layer_at(const sample *s, size_t block, size_t weight, const float *in, size_t inputs, size_t out) {
+    double sum = param_at(s, block, weight + 1, 0, out);
+    for (size_t c = 0; c < inputs; c++) sum += param_at(s, block, weight, out, c) * (double)in[c];
+    return sum;
+}
+
+static double rstd_of(const double *x, size_t C, double epsilon) {
+    double mean = 0, variance = 0;
+    for (size_t c = 0; c < C; c++) mean += x[c] / (double)C;
+    for (size_t c = 0; c < C; c++) variance += (x[c] - mean) * (x[c] - mean) / (double)C;
+    return 1 / sqrt(variance + epsilon);
+}
+
+static void check_norms_of_the_first_block(const sample *s, const sf_sight *sight) {
+    const sf_shape *shape = &s->model.shape;
+    const size_t C = shape->C, T = shape->T;
+    double x[16], *positions;
+    assert_int_equal(SF_NEW(&positions, T * C), SF_OK);
+    sf_positions(positions, T, C);
+    const sf_param *embedding = &s->model.params[0];
+    for (size_t t = 0; t < T; t++) {
+        for (size_t c = 0; c < C; c++)
+            x[c] =
+                sqrt((double)C) * s->params[sf_param_index(embedding, (size_t)s->tokens[t], c)] + positions[t * C + c];
+        assert_near((double)sight->attention_rstd[t], rstd_of(x, C, sf_norm_epsilon(0, 1)), 1e-4);
+        for (size_t c = 0; c < C; c++) x[c] += layer_at(s, 0, SF_WO, sight->context + t * sf_padded(C), C, c);
+        assert_near((double)sight->mlp_rstd[t], rstd_of(x, C, sf_norm_epsilon(0, 0)), 1e-4);
+    }
+    sf_release(positions);
+}
+
+static void see_long_sequence(void *context, size_t worker, const sf_sight *sight) {
+    (void)worker;
+    witness *at = context;
+    const sf_shape *shape = &at->s->model.shape;
+    const size_t C = shape->C, Cp = sf_padded(C), T = shape->T;
+    const double *scores = sf_reference_scores(at->reference, sight->block);
+    at->sights++;
+    for (size_t t = 0; t < T; t++)
+        for (size_t c = 0; c < C; c++)
+            assert_near((double)sight->q[t * sight->stride + c],
+                        layer_at(at->s, sight->block, SF_WQ, sight->input + t * Cp, C, c), 1e-4);
+    for (size_t i = 0; i < T; i += 7)
+        for (size_t j = 0; j < T; j += 5) {
+            double score = 0;
+            for (size_t c = 0; c < C; c++)
+                score += (double)sight->q[i * sight->stride + c] * (double)sight->k[j * sight->stride + c];
+            assert_near(score * shape->inverse_temperature / sqrt((double)C), scores[i * T + j], 1e-3);
+        }
+    if (sight->block == 0) check_norms_of_the_first_block(at->s, sight);
+}
+
+/* An observer sees all rows of a long sequence, not only those of its last stretch. */
+static void observers_see_long_sequences_whole(void **state) {
+    (void)state;
+    static const char *const chosen[] = {"full", "topk:5", "banded:5"};
+    for (size_t i = 0; i < 6; i++) {
+        sample s;
+        outcome reference_outcome;
+        sf_reference *reference;
+        sf_cpu_plan *plan;
+        sf_cpu_crew *crew;
+        float *params;
+        const sample_case c = {chosen[i / 2], 300, 16, 16, 1, 2, 1, SF_RELU, SF_PRE_NORM, 0, 970};
+        describe_case(&c);
+        sample_open(&s, &c);
+        outcome_open(&reference_outcome, &s);
+        const sf_batch batch = sample_batch(&s);
+        assert_int_equal(sf_reference_create(&reference, &s.model), SF_OK);
+        sf_reference_run(reference, &reference_outcome.loss, reference_outcome.logits, NULL, s.params, &batch,
+                         &s.moment);
+        assert_int_equal(sf_cpu_plan_create(&plan, &s.model, SF_F32), SF_OK);
+        assert_int_equal(sf_cpu_crew_create(&crew, &plan, 1, 1 + 2 * (i % 2), 1), SF_OK);
+        assert_int_equal(SF_NEW(&params, s.model.size), SF_OK);
+        for (size_t n = 0; n < s.model.size; n++) params[n] = (float)s.params[n];
+        witness at = {.s = &s, .reference = reference};
+        sf_cpu_observe(crew, &(sf_observer){see_long_sequence, &at}, plan, params, &batch, &s.moment);
+        assert_int_equal(at.sights, 2);
+        sf_release(params);
+        sf_cpu_crew_destroy(crew);
+        sf_cpu_plan_destroy(plan);
+        sf_reference_destroy(reference);
+        outcome_close(&reference_outcome);
+        sample_close(&s);
+    }
+}
+
 /* Every other case would pass with the scalar kernels, whatever set was named. */
 static void the_named_set_computes(void **state) {
     (void)state;
@@ -316,6 +520,9 @@ int main(void) {
         cmocka_unit_test(helpers_do_not_change_a_bit),
         cmocka_unit_test(generic_kernel_with_every_key_equals_dense),
         cmocka_unit_test(a_new_weighting_needs_no_kernel),
+        cmocka_unit_test(a_new_pattern_needs_no_kernel),
+        cmocka_unit_test(selection_matches_brute_force),
+        cmocka_unit_test(observers_see_long_sequences_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * after the selection touches the kept keys alone. Softmax and top-k have fast paths, all else goes through the vtables
  * of the attention room in double. */
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/selection.h"
 #include "kernels/cpu/simd.h"
 
 typedef struct kept_row { /* one query's part of the trace */
@@ -33,110 +34,6 @@ static kept_row row_of(const sf_head *head, size_t query) {
     };
 }
 
-typedef struct best_keys { /* the greatest so far, descending; of equal ones the lower index first */
-    float scores[SF_FAST_TOPK_MOST];
-    uint32_t keys[SF_FAST_TOPK_MOST];
-    size_t found;
-} best_keys;
-
-INLINE void consider(best_keys *best, size_t K, float score, uint32_t key) {
-    if (best->found == K && !(score > best->scores[K - 1])) return;
-    size_t place = best->found < K ? best->found++ : K - 1;
-    for (; place > 0 && score > best->scores[place - 1]; place--) {
-        best->scores[place] = best->scores[place - 1];
-        best->keys[place] = best->keys[place - 1];
-    }
-    best->scores[place] = score;
-    best->keys[place] = key;
-}
-
-/* A number that at least K of the scores are not below: the K-th greatest of the lanes' maxima. Needs K <= VL. */
-INLINE float lower_bound(const float *scores, float sign, size_t T, size_t K) {
-    vf maxima[2] = {splat(-INFINITY), splat(-INFINITY)};
-    const size_t two = 2 * (size_t)VL;
-    for (size_t j = 0; j + two <= T; j += two)
-        for (size_t v = 0; v < 2; v++) maxima[v] = max_of(splat(sign) * load(scores + j + v * VL), maxima[v]);
-    vf all = max_of(maxima[0], maxima[1]);
-    float bound = max_lanes(all);
-    for (size_t k = 1; k < K; k++) { /* equal maxima go together, which only lowers the bound */
-        all = if_less(all, splat(bound), all, splat(-INFINITY));
-        bound = max_lanes(all);
-    }
-    return bound;
-}
-
-INLINE void consider_lanes(best_keys *best, size_t K, const float *scores, float sign, float bound, size_t j,
-                           size_t T) {
-    uint32_t candidates = lanes_from(splat(sign) * load(scores + j), bound);
-    if (T - j < VL) candidates &= (UINT32_C(1) << (T - j)) - 1;
-    for (; candidates != 0; candidates &= candidates - 1) {
-        const uint32_t key = (uint32_t)j + (uint32_t)__builtin_ctz(candidates);
-        consider(best, K, sign * scores[key], key);
-    }
-}
-
-enum { FEW = 4 * VL }; /* keys whose scores fit into four vectors */
-
-/* The K greatest of at most FEW scores: K times the greatest that is left, without a branch that depends on them. */
-INLINE void select_among_few(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
-    const vf none = splat(-INFINITY);
-    vf left[4];
-    for (size_t v = 0; v < 4; v++) {
-        const size_t real = T > v * VL ? T - v * VL : 0;
-        const vf here = real == 0    ? none
-                        : real >= VL ? splat(sign) * load(scores + v * VL)
-                                     : splat(sign) * load_first(scores + v * VL, real, -sign * INFINITY);
-        left[v] = max_of(here, none); /* NaN is above nothing */
-    }
-    uint64_t free = T == 64 ? UINT64_MAX : (UINT64_C(1) << T) - 1, taken = 0;
-    for (size_t k = 0; k < K; k++) {
-        const float greatest = max_lanes(max_of(max_of(left[0], left[1]), max_of(left[2], left[3])));
-        uint64_t candidates = 0;
-        for (size_t v = 0; v < 4; v++) candidates |= (uint64_t)lanes_from(left[v], greatest) << v * VL;
-        candidates &= free;
-        const uint64_t first = candidates & -candidates;
-        free ^= first;
-        taken |= first;
-        for (size_t v = 0; v < 4; v++) left[v] = if_bits((uint32_t)(first >> v * VL), none, left[v]);
-    }
-    for (size_t k = 0; k < K; k++, taken &= taken - 1) keys[k] = (uint32_t)__builtin_ctzll(taken);
-}
-
-/* The K greatest of sign * scores, ties to the lower index, in ascending order of index. Only what is not below a
- * bound, a few more than K, is looked at one by one. */
-INLINE void select_signed(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
-    enum { STRIDE = 4 * VL };
-    if (T <= FEW) {
-        select_among_few(keys, scores, sign, T, K);
-        return;
-    }
-    best_keys best = {.found = 0};
-    const float bound = K <= VL && T >= (size_t)2 * VL ? lower_bound(scores, sign, T, K) : -INFINITY;
-    size_t j = 0;
-    for (; j + STRIDE <= T; j += STRIDE) {
-        vf greatest = splat(sign) * load(scores + j);
-        for (size_t v = 1; v < 4; v++) greatest = max_of(splat(sign) * load(scores + j + v * VL), greatest);
-        if (lanes_from(greatest, bound) == 0) continue;
-        for (size_t v = 0; v < 4; v++) consider_lanes(&best, K, scores, sign, bound, j + v * VL, T);
-    }
-    for (; j < T; j += VL) consider_lanes(&best, K, scores, sign, bound, j, T);
-    for (uint32_t rest = 0; best.found < K && rest < T; rest++) /* NaN is above nothing: the lowest indices make up */
-        if (!(sign * scores[rest] >= bound)) consider(&best, K, -INFINITY, rest);
-    for (size_t i = 0; i < K; i++) { /* insertion sort by index */
-        size_t place = i;
-        for (; place > 0 && keys[place - 1] > best.keys[i]; place--) keys[place] = keys[place - 1];
-        keys[place] = best.keys[i];
-    }
-}
-
-static void select_greatest(uint32_t *keys, const float *scores, size_t T, size_t K) {
-    select_signed(keys, scores, 1.0F, T, K);
-}
-
-static void select_smallest(uint32_t *keys, const float *scores, size_t T, size_t K) {
-    select_signed(keys, scores, -1.0F, T, K);
-}
-
 static void select_generic(uint32_t *keys, const sf_head *head, const float *scores, size_t query) {
     const sf_cpu_plan *plan = head->job->plan;
     const sf_workspace *work = head->job->work;
@@ -155,9 +52,8 @@ static void select_by_score(const sf_head *head, sf_right keys_t) {
     const sf_attention *attention = &plan->model->shape.attention;
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, Tp = plan->rows.Tp;
     const size_t K = plan->pattern.offsets[1];
-    const bool fast = K <= SF_FAST_TOPK_MOST &&
-                      (attention->selector == &sf_selector_topk || attention->selector == &sf_selector_bottomk);
     const bool greatest = attention->selector == &sf_selector_topk;
+    const bool fast = K <= SF_FAST_TOPK_MOST && (greatest || attention->selector == &sf_selector_bottomk);
     const size_t first = head->first_query;
     sf_gemm(tile, Tp, (sf_left){head->q + first * head->stride, head->stride, 1}, keys_t, NULL, false, head->queries,
             Tp, Cp);
@@ -165,24 +61,12 @@ static void select_by_score(const sf_head *head, sf_right keys_t) {
         const float *scores = tile + i * Tp;
         uint32_t *keys = selected_keys(head, first + i);
         if (fast)
-            (greatest ? select_greatest : select_smallest)(keys, scores, T, K);
+            sf_select(keys, scores, greatest, T, K);
         else
             select_generic(keys, head, scores, first + i);
         const kept_row row = row_of(head, first + i);
         for (size_t n = 0; n < K; n++) row.weights[n] = scores[keys[n]];
     }
-}
-
-INLINE float dot(const float *a, const float *b, size_t N) {
-    vf sum = {0};
-#pragma GCC unroll 4
-    for (size_t n = 0; n < N; n += VL) sum += load(a + n) * load(b + n);
-    return sum_lanes(sum);
-}
-
-INLINE void add_scaled(float *y, float factor, const float *x, size_t N) {
-#pragma GCC unroll 4
-    for (size_t n = 0; n < N; n += VL) store(y + n, load(y + n) + splat(factor) * load(x + n));
 }
 
 /* `vectors` vectors of the sum of factors[n] * rows[keys[n]]: a constant where this is inlined. */

@@ -1,8 +1,9 @@
 /* The model in f32 on CPU cores.
  *
- * A batch is cut into chunks of consecutive sequences that depend on the batch size alone; each chunk's gradient is
- * computed by one worker and the chunks are summed in their order. So every bit is the same for any number of workers.
- * A worker takes its chunk in groups of a few sequences whose activations stay in its cache.
+ * A batch is cut into chunks of consecutive sequences that depend on the batch size alone. A chunk belongs to one
+ * worker, which takes it in groups of a few sequences whose activations stay in its cache; others may help, but what is
+ * added to a gradient comes in an order that does not depend on them, and the chunks are summed in theirs. So every bit
+ * is the same for any number of workers.
  *
  *   plan   what one model needs besides its weights: patterns, positions, sizes. One per model.
  *   crew   workers with their memory. One per model in flight; models take turns on it. */

@@ -61,10 +61,11 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->dhidden, stretch * Fp);
     TAKE(w->dqkv, R * 3 * plan->rows.HCp);
     TAKE(w->dcontext, R * plan->rows.HCp);
-    TAKE(w->keys_t, Cp * ((s->T + 63) / 64 * 64));
-    TAKE(w->values_t, Cp * ((s->T + 63) / 64 * 64));
-    TAKE(w->tile, SF_QUERY_TILE * sf_larger(Tp, SF_KEY_TILE));
-    TAKE(w->dtile, (size_t)SF_QUERY_TILE * SF_KEY_TILE);
+    const bool by_score = !plan->dense && s->attention.selector->selects_by == SF_BY_SCORE;
+    TAKE(w->keys_t, plan->dense || by_score ? Cp * ((s->T + 63) / 64 * 64) : 0);
+    TAKE(w->values_t, plan->dense ? Cp * ((s->T + 63) / 64 * 64) : 0);
+    TAKE(w->tile, SF_QUERY_TILE * (plan->dense ? SF_KEY_TILE : by_score ? Tp : 0));
+    TAKE(w->dtile, plan->dense ? (size_t)SF_QUERY_TILE * SF_KEY_TILE : 0);
     size_t (*const prepared_size)(size_t K, size_t N) = plan->kernels->prepared_size;
     for (size_t i = 0; i < 2; i++) {
         TAKE(w->across[i], prepared_size(Cp, Tp));

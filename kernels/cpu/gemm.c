@@ -52,6 +52,7 @@ INLINE void column_of_tiles(float *C, size_t C_row, sf_left A, sf_right B, const
 
 static void panel_of_columns(float *C, size_t C_row, sf_left A, sf_right B, const float *bias, bool add, size_t M,
                              size_t K, size_t vectors) {
+#if defined(__AVX512F__)
     switch (vectors) {
     case 1:
         column_of_tiles(C, C_row, A, B, bias, add, M, K, 1);
@@ -59,15 +60,17 @@ static void panel_of_columns(float *C, size_t C_row, sf_left A, sf_right B, cons
     case 2:
         column_of_tiles(C, C_row, A, B, bias, add, M, K, 2);
         break;
-#if defined(__AVX512F__)
     case 3:
         column_of_tiles(C, C_row, A, B, bias, add, M, K, 3);
         break;
     default:
         column_of_tiles(C, C_row, A, B, bias, add, M, K, 4);
         break;
-#endif
     }
+#else
+    (void)vectors; /* N is a multiple of 16 */
+    column_of_tiles(C, C_row, A, B, bias, add, M, K, TILE_VECTORS);
+#endif
 }
 
 void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const float *bias /* [N] */, bool add, size_t M,
@@ -76,13 +79,11 @@ void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const fl
     for (size_t n = 0; n < N;) {
         const size_t vectors = (N - n) / VL < TILE_VECTORS ? (N - n) / VL : TILE_VECTORS;
         const float *panel = B.at + n / SF_PANEL * B.panel + n % SF_PANEL;
-        for (size_t k = 0; k < K || k == 0;) {
-            const size_t depth = K - k > DEEPEST ? DEPTH : K - k;
+        for (size_t k = 0, depth; k < K; k += depth) {
+            depth = K - k > DEEPEST ? DEPTH : K - k;
             panel_of_columns(C + n, C_row, (sf_left){A.at + k * A.column, A.row, A.column},
                              (sf_right){.at = panel + k * B.row, .row = B.row},
                              k == 0 && bias != NULL ? bias + n : NULL, add || k > 0, M, depth, vectors);
-            k += depth;
-            if (K == 0) break;
         }
         n += vectors * VL;
     }

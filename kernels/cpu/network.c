@@ -5,6 +5,7 @@
 
 #include "base/sizes.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/selection.h"
 
 typedef struct site { /* a block of a job, or a stretch of its rows */
     const sf_job *job;
@@ -363,9 +364,8 @@ static void block_backward_nearby(const site *all) {
         const site at = stretch_of(all, first);
         const size_t end = first + at.R;
         join_and_transform_backward(&at);
-        const size_t touched = sf_larger(reach->ahead, end);
-        clear_keys(all, cleared, touched - cleared);
-        cleared = touched;
+        clear_keys(all, cleared, reach->ahead - cleared);
+        cleared = reach->ahead;
         attend_stretch(all, &at, sf_kept_backward);
         const size_t final = end == all->R ? end : sf_smaller(end, reach[1].behind);
         for (; projected + SF_GROUP_ROWS <= final || (final == all->R && projected < final);
@@ -553,4 +553,5 @@ const sf_cpu_kernels ISA(sf_cpu_kernels) = {
     .add = sf_rows_add,
     .peak_work = ISA(sf_peak_work),
     .prepared_size = sf_prepared_size,
+    .select = sf_select,
 };

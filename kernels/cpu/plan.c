@@ -15,7 +15,8 @@ static sf_status find_reach(sf_cpu_plan *plan, size_t T) {
     const size_t stretches = (T + SF_GROUP_ROWS - 1) / SF_GROUP_ROWS;
     if (pattern->keys == NULL || stretches < 2) return SF_OK;
     SF_TRY(SF_NEW(&plan->reach, stretches));
-    for (size_t s = 0; s < stretches; s++) plan->reach[s] = (sf_reach){.ahead = 0, .behind = T};
+    for (size_t s = 0; s < stretches; s++)
+        plan->reach[s] = (sf_reach){.ahead = sf_smaller((s + 1) * SF_GROUP_ROWS, T), .behind = T};
     for (size_t query = 0; query < T; query++)
         for (size_t i = pattern->offsets[query]; i < pattern->offsets[query + 1]; i++) {
             sf_reach *reach = &plan->reach[query / SF_GROUP_ROWS];

@@ -36,7 +36,7 @@ typedef struct sf_packed_block { /* a block's weights as its products read them 
 } sf_packed_block;
 
 typedef struct sf_reach { /* of the queries of a stretch of rows */
-    size_t ahead;         /* keys from here on are kept by none of them, nor by earlier ones */
+    size_t ahead;         /* rows from here on are none of them, and kept by none of them, nor by earlier ones */
     size_t behind;        /* keys below are kept by none of them, nor by later ones */
 } sf_reach;
 
@@ -76,8 +76,8 @@ typedef struct sf_workspace { /* one worker's */
     float *dqkv;              /* [R,3,H,Cp] */
     float *dcontext;          /* [R,H,Cp] */
     float *keys_t, *values_t; /* one head's, transposed, in panels of 64 positions */
-    float *tile;              /* [SF_QUERY_TILE,Tp or SF_KEY_TILE] */
-    float *dtile;             /* [SF_QUERY_TILE,SF_KEY_TILE] */
+    float *tile;              /* [SF_QUERY_TILE,SF_KEY_TILE], or Tp where keys are chosen by score */
+    float *dtile;             /* the dense kernel's, as tile */
     float *across[2];         /* room for keys_t and values_t prepared, */
     float *upright[2];        /* for keys and values, */
     float *queries[2];        /* and for queries and dcontext of a tile */
@@ -95,7 +95,7 @@ typedef struct sf_job { /* one group of sequences on one worker */
     const sf_packed_block *packed; /* [L] */
     const float *params;           /* [size] */
     const sf_workspace *work;
-    sf_offer *offer;       /* of its heads, to workers that have nothing to do */
+    sf_offer *offer;       /* of its queries and rows, to workers that have nothing to do */
     const int32_t *tokens; /* [n,T] */
     const int32_t *labels; /* [n] */
     size_t n;              /* sequences, at most plan->group */
@@ -119,6 +119,7 @@ typedef struct sf_cpu_kernels { /* one instruction set */
     void (*add)(float *x, const float *y, size_t count);     /* x += y, count a multiple of 16 */
     double (*peak_work)(size_t rounds);                      /* multiply-adds alone; gives their FLOP */
     size_t (*prepared_size)(size_t K, size_t N);             /* floats */
+    void (*select)(uint32_t *keys, const float *scores, bool greatest, size_t T, size_t K); /* as sf_select */
 } sf_cpu_kernels;
 
 extern const sf_cpu_kernels sf_cpu_kernels_scalar;

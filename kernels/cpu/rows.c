@@ -274,9 +274,7 @@ void sf_rows_sum(float *sums /* [N] */, bool add, const float *x /* [R,N] */, si
 }
 
 float sf_dot(const float *a, const float *b, size_t N) {
-    vf sum = {0};
-    for (size_t n = 0; n < N; n += VL) sum += load(a + n) * load(b + n);
-    return sum_lanes(sum);
+    return dot(a, b, N);
 }
 
 void sf_row_scale(float *row, float factor, size_t N) {
@@ -284,8 +282,7 @@ void sf_row_scale(float *row, float factor, size_t N) {
 }
 
 void sf_add_scaled(float *y, float factor, const float *x, size_t N) {
-    const vf by = splat(factor);
-    for (size_t n = 0; n < N; n += VL) store(y + n, load(y + n) + by * load(x + n));
+    add_scaled(y, factor, x, N);
 }
 
 /* Bits of the lanes at column j that are among the first T. */
@@ -315,9 +312,11 @@ INLINE vf weigh_some(float *row, float largest, uint64_t kept, float scale, size
 
 INLINE vf weigh_row(float *row, float largest, const uint64_t *kept, float scale, size_t keys, bool drops) {
     vf total = {0};
-    for (size_t j = 0; j < keys; j += 64)
-        total += keys - j >= 64 ? weigh_some(row + j, largest, kept[j / 64], scale, 64, true, drops)
-                                : weigh_some(row + j, largest, kept[j / 64], scale, keys - j, false, drops);
+    for (size_t j = 0; j < keys; j += 64) {
+        const uint64_t bits = drops ? kept[j / 64] : 0;
+        total += keys - j >= 64 ? weigh_some(row + j, largest, bits, scale, 64, true, drops)
+                                : weigh_some(row + j, largest, bits, scale, keys - j, false, drops);
+    }
     return total;
 }
 
@@ -379,7 +378,7 @@ INLINE void slope_rows(const sf_softmax_tile *tile, float *slopes, const sf_soft
     for (size_t i = 0; i < tile->queries; i++)
         for (size_t j = 0; j < tile->keys; j += 64) {
             float *row = tile->at + i * tile->row + j, *slope = slopes + i * tile->row + j;
-            const uint64_t bits = kept[i * words + j / 64];
+            const uint64_t bits = drops ? kept[i * words + j / 64] : 0;
             if (tile->keys - j >= 64)
                 slope_some(row, slope, stats[i], means[i], scale, bits, kept_scale, 64, true, drops);
             else

@@ -159,6 +159,18 @@ INLINE void store_first(float *at, vf v, size_t count) {
 #endif
 }
 
+INLINE float dot(const float *a, const float *b, size_t N) {
+    vf sum = {0};
+#pragma GCC unroll 4
+    for (size_t n = 0; n < N; n += VL) sum += load(a + n) * load(b + n);
+    return sum_lanes(sum);
+}
+
+INLINE void add_scaled(float *y, float factor, const float *x, size_t N) {
+#pragma GCC unroll 4
+    for (size_t n = 0; n < N; n += VL) store(y + n, load(y + n) + splat(factor) * load(x + n));
+}
+
 /* e^x for -87.3 <= x <= 88.7, within 2 units in the last place; NaN stays NaN.
  * x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, times 2^n. */
 INLINE vf exp_within(vf x) {

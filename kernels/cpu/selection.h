@@ -1,0 +1,16 @@
+#ifndef SF_KERNELS_CPU_SELECTION_H
+#define SF_KERNELS_CPU_SELECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/cpu/isa.h"
+
+#define sf_select ISA(sf_select)
+
+/* The K greatest (or smallest) scores' indices, ascending; ties to the lower index, NaN as -infinity. K is at most
+ * T and SF_FAST_TOPK_MOST; whole vectors of scores are read. */
+void sf_select(uint32_t *keys /* [K] */, const float *scores /* [T, padded] */, bool greatest, size_t T, size_t K);
+
+#endif

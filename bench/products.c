@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/sorted.h"
 
 #undef SF_ISA_SUFFIX
 #define SF_ISA_SUFFIX _avx512
@@ -225,13 +226,8 @@ static double seconds_of(const product *p, const use *u, const operands *o, size
     return (sf_clock_seconds() - start) / (double)repeats;
 }
 
-static int by_value(const void *a, const void *b) {
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 static double median(double *values, size_t count) {
-    qsort(values, count, sizeof *values, by_value);
+    sf_sort(values, count);
     return values[count / 2];
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/sorted.h"
 #include "lab/store.h"
 #include "semfocus/semfocus.h"
 
@@ -21,11 +22,6 @@ static sf_status train_stored(sf_store *store, const sf_config *config) {
     sf_planned_run run = {.task = "even-pairs", .config = *config};
     const sf_status status = sf_run_identify(run.id, run.attention, &run.config, run.task);
     return status == SF_OK ? sf_session_run(store, &(sf_session){.runs = &run, .count = 1}) : status;
-}
-
-static int by_value(const void *a, const void *b) {
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
 }
 
 /* The paper's even-pairs (T 40, 5 blocks), a checkpoint every 10 seconds as by default. */
@@ -48,7 +44,7 @@ static sf_status compare(sf_store *store, size_t rounds, const char *epochs) {
         printf("round %zu: bare %.2f s, stored / bare %.4f\n", i + 1, middle - start, ratios[i]);
     }
     if (status == SF_OK) {
-        qsort(ratios, rounds, sizeof *ratios, by_value);
+        sf_sort(ratios, rounds);
         printf("median stored / bare: %.4f\n", ratios[rounds / 2]);
     }
     free(ratios);

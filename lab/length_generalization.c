@@ -7,15 +7,13 @@
 #include "semfocus/followup.h"
 #include "train/backend.h"
 
-enum { EVALUATION_BATCH = 512 }; /* as in training, so that the run's own length gives its own loss bit by bit */
-
 typedef struct examination { /* a model at another length, and what evaluates it */
     sf_model model;
     sf_run_data data;
     sf_cpu_plan *plan;
     sf_cpu_crew *crew;
-    int32_t *tokens; /* [EVALUATION_BATCH,T] */
-    int32_t *labels; /* [EVALUATION_BATCH] */
+    int32_t *tokens; /* [SF_EVALUATION_BATCH,T] */
+    int32_t *labels; /* [SF_EVALUATION_BATCH] */
 } examination;
 
 static void close_examination(examination *it) {
@@ -45,15 +43,15 @@ static sf_status open_model(examination *it, const sf_stored_model *stored, size
     const sf_precision precision = (sf_precision)stored->config->precision;
     SF_TRY(sf_cpu_check_isa(precision));
     SF_TRY(sf_cpu_plan_create(&it->plan, &it->model, precision));
-    SF_TRY(sf_cpu_crew_create(&it->crew, &it->plan, 1, (size_t)sf_threads_for(threads), EVALUATION_BATCH));
-    SF_TRY(SF_NEW(&it->tokens, EVALUATION_BATCH * shape.T));
-    return SF_NEW(&it->labels, EVALUATION_BATCH);
+    SF_TRY(sf_cpu_crew_create(&it->crew, &it->plan, 1, (size_t)sf_threads_for(threads), SF_EVALUATION_BATCH));
+    SF_TRY(SF_NEW(&it->tokens, SF_EVALUATION_BATCH * shape.T));
+    return SF_NEW(&it->labels, SF_EVALUATION_BATCH);
 }
 
 static sf_batch load(const examination *it, size_t first) {
     const sf_shape *shape = &it->model.shape;
     const size_t left = sf_dataset_count(it->data.heldout) - first;
-    const size_t B = left < EVALUATION_BATCH ? left : EVALUATION_BATCH;
+    const size_t B = left < SF_EVALUATION_BATCH ? left : SF_EVALUATION_BATCH;
     for (size_t n = 0; n < B; n++) {
         sf_run_data_lay_out(it->tokens + n * shape->T, &it->data, it->data.heldout, first + n, shape->T,
                             shape->attention.globals);
@@ -65,7 +63,7 @@ static sf_batch load(const examination *it, size_t first) {
 static void examine(sf_length_result *out, const examination *it, const sf_stored_model *stored) {
     double total = 0;
     size_t correct = 0;
-    for (size_t first = 0; first < out->count; first += EVALUATION_BATCH) {
+    for (size_t first = 0; first < out->count; first += SF_EVALUATION_BATCH) {
         const sf_batch batch = load(it, first);
         const sf_moment moment = sf_evaluation_moment((uint32_t)stored->config->seed, SF_HELDOUT, first);
         sf_evaluation part;

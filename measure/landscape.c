@@ -8,8 +8,6 @@
 #include "kernels/cpu/cpu.h"
 #include "train/backend.h"
 
-enum { EVALUATION_BATCH = 512 }; /* as in training, so that the centre is the run's own loss bit by bit */
-
 double sf_lattice_step(const sf_lattice *lattice) {
     return lattice->grid > 1 ? 2 * lattice->extent / (double)(lattice->grid - 1) : 0;
 }
@@ -138,7 +136,7 @@ static sf_status open_site(site *s) {
     SF_TRY(SF_NEW(&s->desks, s->desk_count));
     for (size_t d = 0; d < s->desk_count; d++) {
         SF_TRY(sf_cpu_crew_create(&s->desks[d].crew, &s->plan, 1, side_by_side ? 1 : threads,
-                                  B < EVALUATION_BATCH ? B : EVALUATION_BATCH));
+                                  B < SF_EVALUATION_BATCH ? B : SF_EVALUATION_BATCH));
         SF_TRY(SF_NEW(&s->desks[d].weights, s->terrain->model->size));
     }
     return SF_OK;
@@ -164,11 +162,11 @@ static bool evaluate(double *loss, size_t *correct, const site *s, const desk *a
     const size_t T = s->terrain->model->shape.T;
     *loss = 0;
     *correct = 0;
-    for (size_t first = 0; first < data->B; first += EVALUATION_BATCH) {
+    for (size_t first = 0; first < data->B; first += SF_EVALUATION_BATCH) {
         if (is_over(s)) return false;
         const sf_batch batch = {.tokens = data->tokens + first * T,
                                 .labels = data->labels + first,
-                                .B = data->B - first < EVALUATION_BATCH ? data->B - first : EVALUATION_BATCH};
+                                .B = data->B - first < SF_EVALUATION_BATCH ? data->B - first : SF_EVALUATION_BATCH};
         const sf_moment moment = sf_evaluation_moment(s->terrain->seed, SF_TRAINING, first);
         sf_evaluation part;
         sf_cpu_evaluate(at->crew, &part, NULL, s->plan, at->weights, &batch, &moment);

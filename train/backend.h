@@ -30,6 +30,8 @@ typedef struct sf_backend {
 
 extern const sf_backend sf_backend_cpu;
 
+enum { SF_EVALUATION_BATCH = 512 }; /* wherever a loss is to be the run's own bit by bit */
+
 /* Evaluation depends on the weights alone, not on when it happens: its random keys know no epoch. */
 static inline sf_moment sf_evaluation_moment(uint32_t seed, sf_split split, size_t first_sample) {
     return (sf_moment){.seed = seed, .step = split == SF_TRAINING ? 0 : 1, .first_sample = (uint32_t)first_sample};

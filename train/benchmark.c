@@ -29,11 +29,10 @@ const char *sf_benchmark_shape(size_t i) {
 
 /* Forward and twice that backward: linear layers of every token, and per query the products with the keys it scores
  * and with those it keeps. */
-static double step_flops(const sf_shape *s, size_t scored, size_t kept) {
+static double step_flops(const sf_shape *s, double scored, double kept) {
     const double heads = (double)(s->H * s->C), C = (double)s->C, F = (double)s->F;
     const double linear = 3 * 2 * (4 * C * heads + 2 * C * F);
-    const double by_score = scored > kept ? (double)scored - (double)kept : 0; /* forward only: the rest is not kept */
-    const double attention = 2 * heads * (6 * (double)kept + by_score);
+    const double attention = 2 * heads * (6 * kept + (scored - kept)); /* what is not kept counts forward only */
     return (double)(BATCH * s->T * s->L) * (linear + attention);
 }
 
@@ -74,7 +73,7 @@ static sf_status open_rig(rig *r, const sf_benchmark *what, size_t threads) {
     SF_TRY(find_shape(&named, what->shape));
     SF_TRY(sf_attention_parse(&shape.attention, what->attention));
     shape.attention = sf_attention_resolve(shape.attention, named->T);
-    shape.T = named->T + shape.attention.globals;
+    shape.T = sf_attention_positions(&shape.attention, named->T, true);
     shape.V = named->V + shape.attention.globals;
     shape.L = named->L;
     shape.classes = named->classes;
@@ -91,9 +90,9 @@ static sf_status open_rig(rig *r, const sf_benchmark *what, size_t threads) {
     for (size_t i = 0; i < EVALUATED; i++) r->labels[i] = (int32_t)(i % named->classes);
     sf_pattern pattern = {0};
     SF_TRY(sf_pattern_create(&pattern, &shape.attention, shape.T));
-    const size_t kept = pattern.offsets[shape.T] / shape.T;
+    const double kept = (double)pattern.offsets[shape.T] / (double)shape.T;
     sf_pattern_destroy(&pattern);
-    r->flops = step_flops(&shape, shape.attention.selector->selects_by == SF_BY_SCORE ? shape.T : kept, kept);
+    r->flops = step_flops(&shape, shape.attention.selector->selects_by == SF_BY_SCORE ? (double)shape.T : kept, kept);
     return SF_OK;
 }
 

@@ -10,8 +10,6 @@
 #include "train/backend.h"
 #include "train/optimizer.h"
 
-enum { EVALUATION_BATCH = 512 };
-
 enum { MOST_BLOCKS = 3 };
 
 typedef struct weights { /* one member's */
@@ -71,14 +69,16 @@ static sf_status open_weights(weights *w, const sf_member *member) {
 }
 
 static sf_status open_desk(desk *out, const cpu_state *state, size_t workers) {
-    size_t batch = EVALUATION_BATCH, size = 0, positions = 0, sequences = 0;
+    size_t batch = 0, size = 0, positions = 0, sequences = 0;
     sf_cpu_plan **plans;
     SF_TRY(SF_NEW(&plans, state->S));
     for (size_t s = 0; s < state->S; s++) {
         const sf_member *member = &state->members[s];
         plans[s] = state->weights[s].plan;
-        const size_t count = sf_dataset_count(member->data->training), asked = (size_t)member->config.batch;
-        batch = sf_larger(batch, sf_smaller(asked, count));
+        const size_t count = sf_dataset_count(member->data->training);
+        const size_t most = sf_larger(count, sf_dataset_count(member->data->heldout));
+        batch = sf_larger(batch, sf_smaller((size_t)member->config.batch, count));
+        batch = sf_larger(batch, sf_smaller(SF_EVALUATION_BATCH, most));
         size = sf_larger(size, member->model.size);
         positions = sf_larger(positions, member->model.shape.T);
         sequences = sf_larger(sequences, count);
@@ -160,8 +160,8 @@ static void evaluate(double *loss, double *accuracy, const desk *at, const weigh
     const size_t count = sf_dataset_count(data);
     double total = 0;
     size_t correct = 0;
-    for (size_t first = 0; first < count; first += EVALUATION_BATCH) {
-        const size_t now = count - first < EVALUATION_BATCH ? count - first : EVALUATION_BATCH;
+    for (size_t first = 0; first < count; first += SF_EVALUATION_BATCH) {
+        const size_t now = sf_smaller(count - first, SF_EVALUATION_BATCH);
         for (size_t n = 0; n < now; n++) place(at, n, member, data, first + n);
         const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now};
         const sf_moment moment = sf_evaluation_moment((uint32_t)member->config.seed, split, first);

@@ -129,6 +129,14 @@ static sf_status read_both(sf_run_data *data, const char *names, const sf_config
     return size_up(data, config);
 }
 
+/* As `length` has it: the addresses of random numbers have room for no more. */
+static sf_status check_longest(const sf_run_data *data, const char *task) {
+    enum { LONGEST = 65536 };
+    if (data->longest <= LONGEST) return SF_OK;
+    return sf_fail(SF_BAD_INPUT, "a sequence in '%s' has %zu tokens but at most %d are allowed; cut it", task,
+                   data->longest, LONGEST);
+}
+
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config) {
     *out = (sf_run_data){0};
     SF_TRY(sf_run_data_check(task, config));
@@ -137,7 +145,8 @@ sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *
     if (status == SF_OK) {
         const size_t training = sf_dataset_longest(out->training), heldout = sf_dataset_longest(out->heldout);
         out->longest = training > heldout ? training : heldout;
-        if (config->swap_sample >= 0) status = swap_one(out, task, config);
+        status = check_longest(out, task);
+        if (status == SF_OK && config->swap_sample >= 0) status = swap_one(out, task, config);
     }
     if (status != SF_OK) sf_run_data_close(out);
     return status;

@@ -97,16 +97,21 @@ def compare(program, shape, attention, options):
         if compiled:
             theirs_compiled += compiled.times(options.seconds)
     mine, plain = statistics.median(ours), statistics.median(theirs)
-    published, factor = PUBLISHED[shape, attention]
+    published, factor = PUBLISHED.get((shape, attention), (None, None))
     result = {"shape": shape, "attention": attention, "threads": options.threads, "semfocus_ms": mine, "eager_ms": plain,
-              "times_eager": plain / mine, "published_ms": published, "times_published": published / mine,
-              "peak_share": row["peak_share"]}
+              "times_eager": plain / mine, "peak_share": row["peak_share"]}
+    if published:
+        result |= {"published_ms": published, "times_published": published / mine}
     if factor:
         result["bar_ms"] = published / factor
     if compiled:
         result["compiled_ms"] = statistics.median(theirs_compiled)
         result["times_compiled"] = result["compiled_ms"] / mine
     return result
+
+
+def number(row, name, width, digits=1):
+    return f"{row[name]:{width}.{digits}f}" if name in row else f"{'-':>{width}}"
 
 
 def main():
@@ -133,9 +138,9 @@ def main():
             r = compare(options.semfocus, shape, attention, options)
             results.append(r)
             if not options.json:
-                print(f"{shape:8} {attention:10} {r['semfocus_ms']:9.2f} {r['eager_ms']:9.1f} {r['times_eager']:6.1f} "
-                      f"{r.get('compiled_ms', float('nan')):9.1f} {r.get('times_compiled', float('nan')):6.1f} "
-                      f"{r['published_ms']:9.1f} {r['times_published']:6.1f} {r.get('bar_ms', float('nan')):7.1f}", flush=True)
+                print(f"{shape:8} {attention:10} {number(r, 'semfocus_ms', 9, 2)} {number(r, 'eager_ms', 9)} "
+                      f"{number(r, 'times_eager', 6)} {number(r, 'compiled_ms', 9)} {number(r, 'times_compiled', 6)} "
+                      f"{number(r, 'published_ms', 9)} {number(r, 'times_published', 6)} {number(r, 'bar_ms', 7)}", flush=True)
     if options.json:
         print(json.dumps(results, indent=2))
 

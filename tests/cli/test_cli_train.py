@@ -232,6 +232,10 @@ class Tsv(Train):
         self.refused("train", f"tsv:{one}", *self.base, mentions=[one])
         self.runs(base=self.base, task=f"tsv:{one},{one}")
 
+    def test_a_sequence_is_at_most_as_long_as_length_allows(self):
+        long = self.write("long.tsv", "tokens\tlabel\n" + " ".join("0" * 65537) + "\t1\n")
+        self.refused("train", f"tsv:{self.train},{long}", *self.base, mentions=["65537", "65536"])
+
     def test_file_name_that_is_not_utf8(self):
         name = os.fsencode(self.folder) + b"/na\xffme.tsv"
         os.rename(self.train, name)

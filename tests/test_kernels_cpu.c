@@ -88,16 +88,20 @@ static void assert_close(const sample *s, const outcome *ours, const outcome *th
 
 static const double limit = 1e-5;
 
+static void check_sample(const sample *s) {
+    outcome cpu, reference;
+    run_reference(&reference, s);
+    run_cpu(&cpu, s, 1);
+    assert_close(s, &cpu, &reference, limit);
+    outcome_close(&cpu);
+    outcome_close(&reference);
+}
+
 static void check_case(const sample_case *c) {
     describe_case(c);
     sample s;
-    outcome cpu, reference;
     sample_open(&s, c);
-    run_reference(&reference, &s);
-    run_cpu(&cpu, &s, 1);
-    assert_close(&s, &cpu, &reference, limit);
-    outcome_close(&cpu);
-    outcome_close(&reference);
+    check_sample(&s);
     sample_close(&s);
 }
 
@@ -282,14 +286,9 @@ static void a_new_weighting_needs_no_kernel(void **state) {
         .version = 1, .name = "sigmoid", .weigh = sigmoid_weigh, .weigh_backward = sigmoid_backward};
     for (size_t m = 0; m < MECHANISMS; m++) {
         sample s;
-        outcome cpu, reference;
         sample_open(&s, &(sample_case){mechanisms[m], 13, 16, 16, 2, 2, 3, SF_RELU, SF_PRE_NORM, 0.1, 900});
         s.model.shape.attention.weighting = &sigmoid;
-        run_reference(&reference, &s);
-        run_cpu(&cpu, &s, 1);
-        assert_close(&s, &cpu, &reference, limit);
-        outcome_close(&cpu);
-        outcome_close(&reference);
+        check_sample(&s);
         sample_close(&s);
     }
 }
@@ -319,16 +318,11 @@ static void a_new_pattern_needs_no_kernel(void **state) {
     static const size_t lengths[] = {13, 128, 129, 300};
     for (size_t i = 0; i < 8; i++) {
         sample s;
-        outcome cpu, reference;
         const sample_case c = {"banded:3", lengths[i / 2], 16, 16, 2, 2, 1, SF_RELU, SF_PRE_NORM, 0.1, 950};
         describe_case(&c);
         sample_open(&s, &c);
         s.model.shape.attention.selector = selectors[i % 2];
-        run_reference(&reference, &s);
-        run_cpu(&cpu, &s, 1);
-        assert_close(&s, &cpu, &reference, limit);
-        outcome_close(&cpu);
-        outcome_close(&reference);
+        check_sample(&s);
         sample_close(&s);
     }
 }

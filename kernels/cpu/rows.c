@@ -147,6 +147,7 @@ INLINE void draw_some(uint64_t *kept, sf_drop_mask mask, const sf_index *index, 
                       const uint32_t *first_draws, size_t count) {
     const __m256i consecutive = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m512i threshold = _mm512_set1_epi16((short)mask.threshold), low_halves = _mm512_set1_epi64(0xffffffff);
+    /* element 8 * lane + draw comes from 4 * draw + lane */
     const __m512i by_column = _mm512_set_epi16(31, 27, 23, 19, 15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2, 29, 25, 21,
                                                17, 13, 9, 5, 1, 28, 24, 20, 16, 12, 8, 4, 0);
     __m512i x[DRAWN_AT_ONCE][4];
@@ -155,8 +156,7 @@ INLINE void draw_some(uint64_t *kept, sf_drop_mask mask, const sf_index *index, 
     philox_lanes(x, index, keys, draws, count);
     for (size_t n = 0; n < count; n++) {
         uint64_t bits[2];
-        for (size_t pair = 0; pair < 2;
-             pair++) { /* two words a lane: 16-bit element 4 * draw + lane, to 8 * lane + draw */
+        for (size_t pair = 0; pair < 2; pair++) { /* two words a lane: element 4 * draw + lane of 32 */
             const __m512i words = _mm512_or_epi64(_mm512_and_epi64(x[n][2 * pair], low_halves),
                                                   _mm512_slli_epi64(x[n][2 * pair + 1], 32));
             bits[pair] = _mm512_cmpge_epu16_mask(_mm512_permutexvar_epi16(by_column, words), threshold);

@@ -61,8 +61,8 @@ const atomic_int *watch_for_stop(void);
 sf_status apply_options(sf_study *study, const cli_request *request);
 
 typedef enum cli_detail { EVERY_EPOCH, EVERY_RUN } cli_detail; /* what is printed of work under way */
-/* Runs what is missing of a planned study, showing progress. *done: whether results may be shown; returns the exit
- * code. */
+/* Runs what is missing of a planned study, showing progress. *done: whether there are results to show, even where some
+ * runs failed; returns the exit code. */
 int run_study(const sf_study *study, sf_store *store, const sf_config *config, cli_detail detail, bool *done);
 
 /* The whole of compare, for a study whose tasks and settings are set: plan, run, table, verdicts, report. */

@@ -1,0 +1,43 @@
+"""What is said, and what is left alone, where something fails or is not as it should be."""
+import unittest
+
+from harness import TINY, StoreCase, run
+
+
+class Failures(StoreCase):
+    def setUp(self):
+        super().setUp()
+        self.page = self.folder / "page.html"
+
+    def words(self, verb, *words, store=None):
+        return [verb, "even-pairs", *TINY, "--store", store or self.store, *words]
+
+    def compare(self, *words):
+        return run(*self.words("compare", "--out", self.page, *words))
+
+
+class Results(Failures):
+    def test_nothing_finished_leaves_the_page_as_it_was(self):
+        self.assertEqual(self.compare("--seeds", 2).code, 0)
+        before = self.page.read_bytes()
+        self.sql("CREATE TRIGGER no_room BEFORE INSERT ON runs BEGIN SELECT RAISE(FAIL, 'no room'); END")
+        result = self.compare("--seeds", 3)
+        self.assertEqual((result.code, result.out), (1, ""), result)
+        self.one_sentence(result, "no room")
+        self.assertEqual(self.page.read_bytes(), before)
+
+    def test_a_run_that_fails_among_others(self):
+        self.assertEqual(self.compare("--seeds", 2).code, 0)
+        before = self.page.read_bytes()
+        self.sql("CREATE TRIGGER no_room BEFORE INSERT ON epochs WHEN"
+                 " (SELECT attention FROM runs WHERE number = NEW.run) = 'topk:5'"
+                 " BEGIN SELECT RAISE(FAIL, 'no room'); END")
+        result = self.compare("--seeds", 3)
+        self.assertEqual(result.code, 1, result)
+        self.assertRegex(result.out, r"(?m)^full +3/3 ")
+        self.assertRegex(result.out, r"(?m)^topk:5 +2/3 ")
+        self.assertNotEqual(self.page.read_bytes(), before)
+
+
+if __name__ == "__main__":
+    unittest.main()

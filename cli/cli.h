@@ -57,6 +57,9 @@ int finish_output(void);
 /* From now on Ctrl-C, and what else asks a process to end, sets it: work is kept, then the process ends. */
 const atomic_int *watch_for_stop(void);
 
+/* For reading. A store that is not there yet is an empty one: NULL. One that cannot be read is a failure. */
+sf_status open_if_there(sf_store **store, const char *folder);
+
 /* The options of a request, set in a study. */
 sf_status apply_options(sf_study *study, const cli_request *request);
 

@@ -59,9 +59,9 @@ static int print_plan(const sf_study *study, const sf_config *config) {
 }
 
 static int dry_run(sf_study *study, const sf_config *config) {
-    sf_store *store = NULL; /* there may be none yet */
-    if (sf_store_open(&store, config->store, SF_STORE_READ) != SF_OK) store = NULL;
-    const sf_status status = sf_study_judge(study, store);
+    sf_store *store;
+    sf_status status = open_if_there(&store, config->store);
+    if (status == SF_OK) status = sf_study_judge(study, store);
     const int code = status == SF_OK ? print_plan(study, config) : fail(status);
     sf_store_close(store);
     return code;

@@ -1,4 +1,5 @@
 """What is said, and what is left alone, where something fails or is not as it should be."""
+import random
 import unittest
 
 from harness import TINY, StoreCase, run
@@ -37,6 +38,39 @@ class Results(Failures):
         self.assertRegex(result.out, r"(?m)^full +3/3 ")
         self.assertRegex(result.out, r"(?m)^topk:5 +2/3 ")
         self.assertNotEqual(self.page.read_bytes(), before)
+
+
+class Stores(Failures):
+    """Plans and overviews take only a store that is not there for an empty one."""
+    OVERVIEWS = (["compare", "even-pairs", *TINY, "--seeds", 2, "--dry-run"], ["paper", "status", "--scale", "smoke"],
+                 ["paper", "list", "--scale", "smoke"])
+
+    def test_none_yet(self):
+        self.store.mkdir()
+        for store in (self.folder / "none", self.store):
+            for words in self.OVERVIEWS:
+                self.good(*words, "--store", store)
+        self.store.joinpath("runs.db").write_bytes(b"")  # as a process leaves it that was killed at once
+        for words in self.OVERVIEWS:
+            self.good(*words, "--store", self.store)
+
+    def test_damaged(self):
+        self.store.mkdir()
+        self.store.joinpath("runs.db").write_bytes(random.Random(1).randbytes(5000))
+        for words in self.OVERVIEWS:
+            self.refused(*words, "--store", self.store, codes=(1,), mentions=("damaged", self.store))
+
+    def test_no_folder(self):
+        plain = self.write("plain", "text")
+        for words in self.OVERVIEWS:
+            self.refused(*words, "--store", plain, mentions=("no store", plain))
+            self.refused(*words, "--store", "", mentions=("store",))
+
+    def test_older_schema(self):
+        self.assertEqual(self.compare("--seeds", 2).code, 0)
+        self.sql("PRAGMA user_version = 1")
+        for words in self.OVERVIEWS:
+            self.refused(*words, "--store", self.store, mentions=("schema 1",))
 
 
 if __name__ == "__main__":

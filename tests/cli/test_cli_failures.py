@@ -39,6 +39,21 @@ class Results(Failures):
         self.assertRegex(result.out, r"(?m)^topk:5 +2/3 ")
         self.assertNotEqual(self.page.read_bytes(), before)
 
+    def test_report_prints_what_compare_prints(self):
+        self.assertEqual(self.compare("--seeds", 2).code, 0)
+        for words in ([], ["--json"], ["--quiet"], ["--json", "--quiet"], ["--quiet", "--plot"]):
+            with self.subTest(words):
+                compared = self.compare("--seeds", 2, "--quiet", *words)
+                reported = self.good("report", "--store", self.store, "--out", self.page, *words)
+                self.assertEqual(reported.out, compared.out)
+
+    def test_page_on_standard_output(self):
+        self.assertEqual(self.compare("--seeds", 2).code, 0)
+        for words in ([], ["--quiet"], ["--plot"]):
+            page = self.good("report", "--store", self.store, "--out", "-", *words).out
+            self.assertTrue(page.startswith("<!DOCTYPE html>") and page.endswith("</html>\n"), page[:80] + page[-80:])
+        self.refused("report", "--store", self.store, "--out", "-", "--json", mentions=("out is '-'", "--json"))
+
 
 class Stores(Failures):
     """Plans and overviews take only a store that is not there for an empty one."""

@@ -54,6 +54,9 @@ int print_json(json_t *document);
 /* Every byte reached standard output, or a sentence and EXIT_FAILED. */
 int finish_output(void);
 
+/* A duration as people write it. */
+void say_time(char out[32], double seconds);
+
 /* From now on Ctrl-C, and what else asks a process to end, sets it: work is kept, then the process ends. */
 const atomic_int *watch_for_stop(void);
 

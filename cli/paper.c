@@ -5,19 +5,6 @@
 
 #include "cli/progress.h"
 
-static void say_time(char out[32], double seconds) {
-    if (seconds < 0.5)
-        snprintf(out, 32, "no time");
-    else if (seconds < 100)
-        snprintf(out, 32, "%.0f s", seconds);
-    else if (seconds < 100 * 60)
-        snprintf(out, 32, "%.0f min", seconds / 60);
-    else if (seconds < 72 * 3600)
-        snprintf(out, 32, "%.1f h", seconds / 3600);
-    else
-        snprintf(out, 32, "%.0f days", seconds / 86400);
-}
-
 static json_t *listed_as_json(const sf_paper_info *info, const sf_paper_result *result, sf_paper_scale scale,
                               double seconds) {
     return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:s, s:o}", "id", info->id, "title", info->title, "says",

@@ -8,6 +8,19 @@
 
 #include "cli/cli.h"
 
+void say_time(char out[32], double seconds) {
+    if (seconds < 1.5)
+        snprintf(out, 32, "a second");
+    else if (seconds < 100)
+        snprintf(out, 32, "%.0f s", seconds);
+    else if (seconds < 100 * 60)
+        snprintf(out, 32, "%.0f min", seconds / 60);
+    else if (seconds < 72 * 3600)
+        snprintf(out, 32, "%.1f h", seconds / 3600);
+    else
+        snprintf(out, 32, "%.0f days", seconds / 86400);
+}
+
 static bool is_baseline(const sf_study *study, size_t i) {
     return sf_study_group(study, i)->baseline == i;
 }

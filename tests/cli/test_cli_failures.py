@@ -1,5 +1,6 @@
 """What is said, and what is left alone, where something fails or is not as it should be."""
 import random
+import re
 import unittest
 
 from harness import TINY, StoreCase, run
@@ -53,6 +54,41 @@ class Results(Failures):
             page = self.good("report", "--store", self.store, "--out", "-", *words).out
             self.assertTrue(page.startswith("<!DOCTYPE html>") and page.endswith("</html>\n"), page[:80] + page[-80:])
         self.refused("report", "--store", self.store, "--out", "-", "--json", mentions=("out is '-'", "--json"))
+
+
+class Endings(Failures):
+    """The closing lines of train."""
+
+    def endings(self, *words, code=0):
+        """What they say of each seed."""
+        result = run(*self.words("train", "--quiet", *words))
+        self.assertEqual(result.code, code, result)
+        said = re.findall(r"(?m)^[0-9a-f]{16} full, seed (\d+): (.*)$", result.out)
+        self.assertEqual(len(said), result.out.count("\n"), result)
+        return {int(seed): text for seed, text in said}
+
+    def test_diverged_before_an_epoch(self):
+        said = self.endings("--seed", 1, "--lr", 10000, "--clip", 0, "--batch", 1, "--schedule", "constant")
+        self.assertRegex(said[1], r"^diverged in epoch 1, step \d+ \(loss or gradient not finite\)$")
+
+    def test_runs_that_are_not_over(self):
+        self.endings("--seed", "1,2,3", "--epochs", 1)
+        self.sql("CREATE TRIGGER no_beginning BEFORE UPDATE OF status ON runs WHEN NEW.status = 'running' AND NEW.seed = 4"
+                 " BEGIN SELECT RAISE(FAIL, 'no beginning'); END")
+        self.sql("CREATE TRIGGER no_room BEFORE INSERT ON epochs WHEN NEW.epoch > 2 AND"
+                 " (SELECT seed FROM runs WHERE number = NEW.run) > 1 BEGIN SELECT RAISE(FAIL, 'no room'); END")
+        self.sql("CREATE TRIGGER no_end BEFORE UPDATE OF status ON runs WHEN NEW.status = 'failed' AND NEW.seed = 3"
+                 " BEGIN SELECT RAISE(FAIL, 'no end'); END")
+        said = self.endings("--seed", "1,2,3,4", "--epochs", 3, "--checkpoint-seconds", 1000, code=1)
+        self.assertRegex(said[1], r"^95 % training accuracy not reached in 3 epochs; after epoch 3 [^;]*; weights \w{16}$")
+        standing = r"; 95 % training accuracy not reached yet; after epoch 2 [^;]*; weights of epoch 1 \w{16}$"
+        self.assertRegex(said[2], "^failed" + standing)
+        self.assertRegex(said[3], "^unfinished" + standing)
+        self.assertEqual(said[4], "no epoch done yet")
+
+    def test_several_tasks(self):
+        lines = self.good("train", "even-pairs,parity", *TINY, "--quiet").out.splitlines()
+        self.assertEqual([line.split()[1:3] for line in lines], [["even-pairs", "full,"], ["parity", "full,"]])
 
 
 class Stores(Failures):

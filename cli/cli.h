@@ -77,6 +77,9 @@ int conduct_study(sf_study *study, const cli_request *request);
 int print_results(const sf_study *study, bool json);
 /* Page, figures and plot of a judged study, as the settings ask for them. */
 int write_report(const sf_study *study, sf_store *store, const cli_request *request, const sf_config *config);
+/* Whether figures can be written where the settings say: asked before hours of work. Prints why not and gives the exit
+ * code. */
+int check_figures(const sf_config *config);
 /* Where the page goes. */
 const char *report_path(const sf_config *config);
 

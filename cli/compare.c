@@ -92,11 +92,13 @@ static int dry_run(sf_study *study, const sf_config *config) {
 
 static int run_and_report(sf_study *study, const cli_request *request, const sf_config *config) {
     sf_store *store;
+    int code = check_figures(config);
+    if (code != EXIT_DONE) return code;
     sf_status status = sf_report_check(report_path(config));
     if (status == SF_OK) status = sf_store_open(&store, config->store, SF_STORE_WRITE);
     if (status != SF_OK) return fail(status);
     bool done;
-    int code = run_study(study, store, config, EVERY_RUN, &done);
+    code = run_study(study, store, config, EVERY_RUN, &done);
     if (done) {
         status = sf_study_judge(study, store);
         int shown = status == SF_OK ? print_results(study, config->json != 0) : fail(status);

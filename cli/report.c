@@ -24,6 +24,8 @@ static int show(sf_study *study, sf_store *store, const cli_request *request) {
 static int run(const cli_request *request) {
     if (request->config.json && strcmp(report_path(&request->config), "-") == 0)
         return fail_usage("out is '-' but the JSON goes to standard output; name a file, or leave out --json");
+    const int writable = check_figures(&request->config);
+    if (writable != EXIT_DONE) return writable;
     sf_store *store = NULL;
     sf_study *study = NULL;
     sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ);

@@ -1,9 +1,11 @@
 /* What a judged study says, as a table with verdicts or as JSON, and what is drawn of it. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -138,6 +140,23 @@ static int print_plot(const sf_study *study) {
 
 const char *report_path(const sf_config *config) {
     return *config->out != '\0' ? config->out : "report.html";
+}
+
+static int refuse_figures(const char *folder) {
+    fail_usage("figures cannot be written to the folder '%.300s': %s; name another with --figures", folder,
+               strerror(errno));
+    return EXIT_FAILED;
+}
+
+/* By trying: made and taken away again. */
+int check_figures(const sf_config *config) {
+    const char *folder = config->figures;
+    struct stat about;
+    if (*folder == '\0') return EXIT_DONE;
+    if (stat(folder, &about) != 0)
+        return mkdir(folder, 0777) == 0 && rmdir(folder) == 0 ? EXIT_DONE : refuse_figures(folder);
+    if (!S_ISDIR(about.st_mode)) return fail_usage("figures is '%.300s' but must be a folder, not a file", folder);
+    return access(folder, W_OK | X_OK) == 0 ? EXIT_DONE : refuse_figures(folder);
 }
 
 int write_report(const sf_study *study, sf_store *store, const cli_request *request, const sf_config *config) {

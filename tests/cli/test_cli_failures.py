@@ -124,5 +124,31 @@ class Stores(Failures):
             self.refused(*words, "--store", self.store, mentions=("schema 1",))
 
 
+class Figures(Failures):
+    """A place where they cannot be is refused before there is any work."""
+
+    def verbs(self, id):
+        study = self.write("study.ini", "task = even-pairs\n" + "".join(f"{name[2:]} = {value}\n" for name, value in
+                                                                        zip(TINY[::2], TINY[1::2])))
+        return (["compare", "even-pairs", *TINY, "--out", self.page], ["study", study, "--out", self.page],
+                ["report", "--out", self.page], ["analyze", id], ["landscape", id, "--grid", 3])
+
+    def test_refused_at_once(self):
+        id, = self.train("full", settings=TINY)
+        plain = self.write("plain.tsv", "text")
+        kept = self.sql("SELECT count(*) FROM runs")
+        for words in self.verbs(id):
+            self.refused(*words, "--store", self.store, "--figures", plain, mentions=("figures is", plain, "folder"))
+            for place in (plain / "sub", self.folder / "no" / "such", self.folder / ("x" * 256)):
+                self.refused(*words, "--store", self.store, "--figures", place, codes=(1,), mentions=(place, "--figures"))
+        self.assertEqual((self.sql("SELECT count(*) FROM runs"), plain.read_text()), (kept, "text"))
+        self.assertFalse(self.page.exists())
+
+    def test_the_trial_leaves_nothing(self):
+        figures = self.folder / "figures"
+        self.refused("report", "--store", self.folder / "none", "--figures", figures, mentions=("no store",))
+        self.assertFalse(figures.exists())
+
+
 if __name__ == "__main__":
     unittest.main()

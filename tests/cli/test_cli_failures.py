@@ -150,5 +150,32 @@ class Figures(Failures):
         self.assertFalse(figures.exists())
 
 
+class Weights(Failures):
+    def test_none_for_a_distance(self):
+        """Options are advised only of verbs that take them."""
+        first, second = self.train("full", "--seed", "1,2", settings=TINY)
+        self.sql("UPDATE runs SET checkpoint_epoch = NULL, best_saved_epoch = NULL WHERE id = ?", first)
+        for status, sentence in (("pending", "no checkpoint yet"), ("diverged", "diverged in epoch 1")):
+            self.sql("UPDATE runs SET status = ?, diverged_epoch = 1 WHERE id = ?", status, first)
+            said = self.refused("distance", first, second, "--store", self.store, mentions=(first, sentence)).err
+            verbs = re.search(r"([a-z, ]+) also take its initial weights: --at init", said)[1]
+            for verb in re.findall(r"[a-z]{4,}", verbs):
+                self.good(verb, first, "--store", self.store, "--at", "init")
+
+    def test_missing_and_damaged_files(self):
+        self.train("full", settings=TINY)
+        for path in sorted((self.store / "checkpoints").iterdir()):
+            whole = path.read_bytes()
+            path.write_bytes(whole[:-1])
+            result = run("check", "--store", self.store)
+            self.one_sentence(result, path.name, "is damaged", "put back a whole copy, or delete the file")
+            path.unlink()
+            result = run("check", "--store", self.store)
+            self.one_sentence(result, path.name, "is missing", "put it back, or train the run again")
+            self.assertNotIn("delete", result.err)
+            self.train("full", settings=TINY)  # as the sentence says
+            self.good("check", "--store", self.store)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -480,8 +480,21 @@ class Listing(Case):
             self.assertIn(key, rows[0])
         for where in ("seed >", "nonsense", "1); DROP TABLE runs; --", "seed; SELECT 1"):
             self.sentence(run("runs", "--store", self.store, "--where", where), (2,), "where")
+        for where in ("seed > 2 -- the last", "seed > 2 /* the last */", "(seed) > (2)", "seed IN (SELECT max(seed) FROM runs)",
+                      "CASE WHEN seed > 2 THEN 1 ELSE 0 END", "task <> ') --' AND seed > 2"):
+            self.assertEqual([row["seed"] for row in self.runs(self.store, "--where", where)], [3, 3], where)
         self.assertEqual(len(self.runs()), 6)
         self.assertIn("no runs", run("runs", "--store", self.store, "--where", "0").out)
+
+    def test_where_cannot_leave_its_place(self):
+        self.good(self.train("--epochs", 1))
+        made_up = "SELECT " + ",".join(map(str, range(1, 22)))
+        for where in (f"1) UNION {made_up} --", f"1) UNION {made_up} WHERE (1", f"0) UNION {made_up}; --", f"1) UNION {made_up};",
+                      f"1 THEN 1 END UNION {made_up} WHERE CASE WHEN 1", "1) --", "1) OR (1", "1) ORDER BY (1", "1) LIMIT (0",
+                      "1 /*", "1) /*", "SELECT 1", "1; --", ")", "(", "1, 2", "1) GROUP BY (task"):
+            for verb in ("runs", "check", "report"):
+                self.sentence(run(verb, "--store", self.store, "--where", where), (2,), "where is", "must be one SQL condition")
+        self.assertEqual(len(self.runs()), 1)
 
     def test_export(self):
         self.good(self.train("--epochs", 4))

@@ -142,21 +142,20 @@ const char *report_path(const sf_config *config) {
     return *config->out != '\0' ? config->out : "report.html";
 }
 
-static int refuse_figures(const char *folder) {
-    fail_usage("figures cannot be written to the folder '%.300s': %s; name another with --figures", folder,
-               strerror(errno));
+static int refuse_figures(const char *folder, const char *why) {
+    fail_usage("figures cannot be written to the folder '%.300s': %s; name another with --figures", folder, why);
     return EXIT_FAILED;
 }
 
-/* By trying: made and taken away again. */
 int check_figures(const sf_config *config) {
     const char *folder = config->figures;
     struct stat about;
     if (*folder == '\0') return EXIT_DONE;
-    if (stat(folder, &about) != 0)
-        return mkdir(folder, 0777) == 0 && rmdir(folder) == 0 ? EXIT_DONE : refuse_figures(folder);
-    if (!S_ISDIR(about.st_mode)) return fail_usage("figures is '%.300s' but must be a folder, not a file", folder);
-    return access(folder, W_OK | X_OK) == 0 ? EXIT_DONE : refuse_figures(folder);
+    const bool there = stat(folder, &about) == 0;
+    if (there && !S_ISDIR(about.st_mode)) return refuse_figures(folder, "there is a file of that name");
+    const bool writable = there ? access(folder, W_OK | X_OK) == 0
+                                : mkdir(folder, 0777) == 0 && rmdir(folder) == 0; /* only tried: nothing stays */
+    return writable ? EXIT_DONE : refuse_figures(folder, strerror(errno));
 }
 
 int write_report(const sf_study *study, sf_store *store, const cli_request *request, const sf_config *config) {

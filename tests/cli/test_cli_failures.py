@@ -139,8 +139,7 @@ class Figures(Failures):
         plain = self.write("plain.tsv", "text")
         kept = self.sql("SELECT count(*) FROM runs")
         for words in self.verbs(id):
-            self.refused(*words, "--store", self.store, "--figures", plain, mentions=("figures is", plain, "folder"))
-            for place in (plain / "sub", self.folder / "no" / "such", self.folder / ("x" * 256)):
+            for place in (plain, plain / "sub", self.folder / "no" / "such", self.folder / ("x" * 256)):
                 self.refused(*words, "--store", self.store, "--figures", place, codes=(1,), mentions=(place, "--figures"))
         self.assertEqual((self.sql("SELECT count(*) FROM runs"), plain.read_text()), (kept, "text"))
         self.assertFalse(self.page.exists())

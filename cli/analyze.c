@@ -471,10 +471,12 @@ static int run(const cli_request *request) {
                               without_curves[i]);
     if (sf_config_given(&request->config, "direction-seed") && request->config.perturbed == 0)
         return fail_usage("--direction-seed has no effect without --perturbed R; leave it out or say how far");
+    int code = check_figures(&request->config);
+    if (code != EXIT_DONE) return code;
     sf_store *store;
     const sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
-    const int code = look_up_and_tell(store, request);
+    code = look_up_and_tell(store, request);
     sf_store_close(store);
     return code;
 }

@@ -45,26 +45,32 @@ static bool is_shape(const char *word) {
     return false;
 }
 
-static void select_cases(selection *out, const cli_request *request) {
+static sf_status select_cases(selection *out, const cli_request *request) {
     *out = (selection){0};
     for (size_t i = 0; i < request->word_count; i++) {
-        if (is_shape(request->words[i]))
+        sf_attention ignored;
+        if (is_shape(request->words[i])) {
             out->shapes[out->shape_count++] = request->words[i];
-        else
-            out->mechanisms[out->mechanism_count++] = request->words[i];
+            continue;
+        }
+        const sf_status status = sf_attention_parse(&ignored, request->words[i]);
+        if (status != SF_OK) return status;
+        out->mechanisms[out->mechanism_count++] = request->words[i];
     }
     const char *shape;
     for (size_t i = 0; out->shape_count == i && (shape = sf_benchmark_shape(i)) != NULL; i++)
         out->shapes[out->shape_count++] = shape;
     for (size_t i = 0; out->mechanism_count == i && i < MECHANISMS; i++)
         out->mechanisms[out->mechanism_count++] = mechanisms[i];
+    return SF_OK;
 }
 
 static int run(const cli_request *request) {
     const bool json = request->config.json != 0;
     const size_t threads = (size_t)request->config.threads;
     selection chosen;
-    select_cases(&chosen, request);
+    const sf_status known = select_cases(&chosen, request);
+    if (known != SF_OK) return fail(known);
     const sf_precision precision = (sf_precision)request->config.precision;
     const double peak = sf_benchmark_peak(precision, threads);
     json_t *rows = json_array();

@@ -54,15 +54,21 @@ int print_json(json_t *document);
 /* Every byte reached standard output, or a sentence and EXIT_FAILED. */
 int finish_output(void);
 
+/* A duration as people write it. */
+void say_time(char out[32], double seconds);
+
 /* From now on Ctrl-C, and what else asks a process to end, sets it: work is kept, then the process ends. */
 const atomic_int *watch_for_stop(void);
+
+/* For reading. A store that is not there yet is an empty one: NULL. One that cannot be read is a failure. */
+sf_status open_if_there(sf_store **store, const char *folder);
 
 /* The options of a request, set in a study. */
 sf_status apply_options(sf_study *study, const cli_request *request);
 
 typedef enum cli_detail { EVERY_EPOCH, EVERY_RUN } cli_detail; /* what is printed of work under way */
-/* Runs what is missing of a planned study, showing progress. *done: whether results may be shown; returns the exit
- * code. */
+/* Runs what is missing of a planned study, showing progress. *done: whether there are results to show, even where some
+ * runs failed; returns the exit code. */
 int run_study(const sf_study *study, sf_store *store, const sf_config *config, cli_detail detail, bool *done);
 
 /* The whole of compare, for a study whose tasks and settings are set: plan, run, table, verdicts, report. */
@@ -71,6 +77,9 @@ int conduct_study(sf_study *study, const cli_request *request);
 int print_results(const sf_study *study, bool json);
 /* Page, figures and plot of a judged study, as the settings ask for them. */
 int write_report(const sf_study *study, sf_store *store, const cli_request *request, const sf_config *config);
+/* Whether figures can be written where the settings say: asked before hours of work. Prints why not and gives the exit
+ * code. */
+int check_figures(const sf_config *config);
 /* Where the page goes. */
 const char *report_path(const sf_config *config);
 

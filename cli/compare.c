@@ -31,37 +31,60 @@ static sf_status estimate(double *seconds, const sf_study *study, size_t g) {
     return SF_OK;
 }
 
-static void print_planned(const sf_study *study, size_t g) {
+/* A line a run, or a row of JSON. */
+static void tell_planned(json_t *rows, const sf_study *study, size_t g) {
     const sf_group *group = sf_study_group(study, g);
     size_t count;
     const sf_planned_run *runs = sf_study_runs(study, &count);
     for (size_t m = 0; m < group->runs; m++) {
         const size_t run = sf_study_member(study, g, m);
-        printf("%s  %-28s %-28s seed %-10lld %s\n", runs[run].id, group->task, group->name,
-               (long long)runs[run].config.seed, is_done(study, run) ? "done" : "to do");
+        const long long seed = (long long)runs[run].config.seed;
+        const bool done = is_done(study, run);
+        if (rows != NULL)
+            json_array_append_new(rows, json_pack("{s:s, s:o, s:o, s:I, s:b}", "id", runs[run].id, "task",
+                                                  json_text(group->task), "variant", json_text(group->name), "seed",
+                                                  (json_int_t)seed, "done", done));
+        else
+            printf("%s  %-28s %-28s seed %-10lld %s\n", runs[run].id, group->task, group->name, seed,
+                   done ? "done" : "to do");
     }
+}
+
+static void print_sum(size_t count, size_t done, double seconds) {
+    char left[32];
+    say_time(left, seconds);
+    printf("%zu run%s, %zu done", count, count == 1 ? "" : "s", done);
+    if (done < count) printf("; the rest takes at most about %s here", left);
+    putchar('\n');
 }
 
 static int print_plan(const sf_study *study, const sf_config *config) {
     double total = 0, seconds;
+    json_t *rows = config->json ? json_array() : NULL;
     for (size_t g = 0; g < sf_study_group_count(study); g++) {
-        if (!config->quiet) print_planned(study, g);
+        if (rows != NULL || !config->quiet) tell_planned(rows, study, g);
         const sf_status status = estimate(&seconds, study, g);
-        if (status != SF_OK) return fail(status);
+        if (status != SF_OK) {
+            json_decref(rows);
+            return fail(status);
+        }
         total += seconds;
     }
     size_t count, done = 0;
     sf_study_runs(study, &count);
     for (size_t i = 0; i < count; i++) done += is_done(study, i);
-    printf("%zu runs, %zu done; the others take at most about %.3g minutes here\n", count, done,
-           total / (double)sf_study_workers(study) / 60);
+    const double left = total / (double)sf_study_workers(study);
+    if (rows != NULL)
+        return print_json(json_pack("{s:o, s:I, s:I, s:f}", "runs", rows, "count", (json_int_t)count, "done",
+                                    (json_int_t)done, "seconds_left", left));
+    print_sum(count, done, left);
     return finish_output();
 }
 
 static int dry_run(sf_study *study, const sf_config *config) {
-    sf_store *store = NULL; /* there may be none yet */
-    if (sf_store_open(&store, config->store, SF_STORE_READ) != SF_OK) store = NULL;
-    const sf_status status = sf_study_judge(study, store);
+    sf_store *store;
+    sf_status status = open_if_there(&store, config->store);
+    if (status == SF_OK) status = sf_study_judge(study, store);
     const int code = status == SF_OK ? print_plan(study, config) : fail(status);
     sf_store_close(store);
     return code;
@@ -69,11 +92,13 @@ static int dry_run(sf_study *study, const sf_config *config) {
 
 static int run_and_report(sf_study *study, const cli_request *request, const sf_config *config) {
     sf_store *store;
+    int code = check_figures(config);
+    if (code != EXIT_DONE) return code;
     sf_status status = sf_report_check(report_path(config));
     if (status == SF_OK) status = sf_store_open(&store, config->store, SF_STORE_WRITE);
     if (status != SF_OK) return fail(status);
     bool done;
-    int code = run_study(study, store, config, EVERY_RUN, &done);
+    code = run_study(study, store, config, EVERY_RUN, &done);
     if (done) {
         status = sf_study_judge(study, store);
         int shown = status == SF_OK ? print_results(study, config->json != 0) : fail(status);

@@ -245,6 +245,8 @@ static int run(const cli_request *request) {
     sf_store *store = NULL;
     if (strcmp(config->out, "-") == 0)
         return fail_usage("out is '-' but the table goes to standard output; name a file");
+    const int writable = check_figures(config);
+    if (writable != EXIT_DONE) return writable;
     sf_status status = *config->out != '\0' ? sf_report_check(config->out) : SF_OK;
     if (status == SF_OK) status = open_existing(&store, config->store);
     const int code = status == SF_OK ? compute_and_show(store, request) : fail(status);

@@ -5,25 +5,6 @@
 
 #include "cli/progress.h"
 
-/* A store that is not there yet is an empty one. One of an older schema is brought to ours by training into it. */
-static sf_status open_if_there(sf_store **store, const sf_config *config) {
-    const sf_status status = sf_store_open(store, config->store, SF_STORE_READ);
-    return status == SF_BAD_INPUT ? SF_OK : status;
-}
-
-static void say_time(char out[32], double seconds) {
-    if (seconds < 0.5)
-        snprintf(out, 32, "no time");
-    else if (seconds < 100)
-        snprintf(out, 32, "%.0f s", seconds);
-    else if (seconds < 100 * 60)
-        snprintf(out, 32, "%.0f min", seconds / 60);
-    else if (seconds < 72 * 3600)
-        snprintf(out, 32, "%.1f h", seconds / 3600);
-    else
-        snprintf(out, 32, "%.0f days", seconds / 86400);
-}
-
 static json_t *listed_as_json(const sf_paper_info *info, const sf_paper_result *result, sf_paper_scale scale,
                               double seconds) {
     return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:s, s:o}", "id", info->id, "title", info->title, "says",
@@ -229,7 +210,7 @@ static int read_only(const cli_request *request, int (*act)(sf_store *store, con
     sf_store *store = NULL;
     if (request->word_count > 1)
         return fail_usage("'semfocus paper %s' takes no ids but got '%.40s'", request->words[0], request->words[1]);
-    const sf_status status = open_if_there(&store, &request->config);
+    const sf_status status = open_if_there(&store, request->config.store);
     const int code = status == SF_OK ? act(store, &request->config) : fail(status);
     sf_store_close(store);
     return code;

@@ -73,12 +73,19 @@ void moving_line_close(moving_line *line) {
     if (line->terminal) fputs("\r\033[K", stderr);
 }
 
+bool has_several_tasks(const sf_study *study) {
+    for (size_t g = 1; g < sf_study_group_count(study); g++)
+        if (strcmp(sf_study_group(study, g)->task, sf_study_group(study, 0)->task) != 0) return true;
+    return false;
+}
+
 bool progress_open(progress *shown, const sf_study *study, sf_store *store, atomic_int *stop, const sf_config *config,
                    cli_detail detail) {
     const bool silent = config->quiet != 0 || config->json != 0;
     *shown = (progress){.study = study,
                         .store = store,
                         .stop = stop,
+                        .several_tasks = has_several_tasks(study),
                         .detail = detail,
                         .silent = silent,
                         .fail_fast = config->fail_fast != 0 || config->keep_going == 0,
@@ -94,7 +101,6 @@ bool progress_open(progress *shown, const sf_study *study, sf_store *store, atom
     }
     for (size_t g = 0; g < sf_study_group_count(study); g++) {
         const sf_group *group = sf_study_group(study, g);
-        shown->several_tasks |= strcmp(group->task, sf_study_group(study, 0)->task) != 0;
         for (size_t m = 0; m < group->runs; m++) shown->each[sf_study_member(study, g, m)].group = g;
     }
     for (size_t i = 0; i < shown->count; i++) {
@@ -274,20 +280,52 @@ void progress_close(progress *shown) {
     if (shown->headed) putchar('\n');
 }
 
-void print_ending(const sf_stored_run *run) {
-    printf("%s %s, seed %lld: ", run->id, run->attention, (long long)run->seed);
-    if (strcmp(run->status, "failed") == 0) printf("failed; ");
+/* The parts of a sentence; each but the first after a semicolon. */
+static void say_part(bool *begun, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say_part(bool *begun, const char *format, ...) {
+    if (*begun) fputs("; ", stdout);
+    *begun = true;
+    va_list values;
+    va_start(values, format);
+    vprintf(format, values);
+    va_end(values);
+}
+
+static void say_state(bool *begun, const sf_stored_run *run) {
     if (run->diverged_step > 0)
-        printf("diverged in epoch %zu, step %zu (loss or gradient not finite); ", run->diverged_epoch,
-               run->diverged_step);
+        say_part(begun, "diverged in epoch %zu, step %zu (loss or gradient not finite)", run->diverged_epoch,
+                 run->diverged_step);
     else if (run->diverged_epoch > 0)
-        printf("diverged in the evaluation of epoch %zu (loss not finite); ", run->diverged_epoch);
+        say_part(begun, "diverged in the evaluation of epoch %zu (loss not finite)", run->diverged_epoch);
+    else if (strcmp(run->status, "failed") == 0)
+        say_part(begun, "failed");
+    else if (strcmp(run->status, "running") == 0)
+        say_part(begun, "under way");
+    else if (strcmp(run->status, "pending") == 0)
+        say_part(begun, run->epochs > 0 ? "unfinished" : "no epoch done yet");
+}
+
+static void say_reached(bool *begun, const sf_stored_run *run) {
+    const bool over = strcmp(run->status, "done") == 0 || strcmp(run->status, "diverged") == 0;
     if (run->converged_epoch > 0)
-        printf("95 %% training accuracy in epoch %zu; ", run->converged_epoch);
-    else if (run->epochs > 0)
-        printf("95 %% training accuracy not reached in %zu epoch%s; ", run->epochs, plural(run->epochs));
-    if (run->epochs > 0)
-        printf("after epoch %zu %.2f %% training, %.2f %% held out; ", run->epochs, run->train_accuracy,
-               run->heldout_accuracy);
-    printf("weights %016" PRIx64 "\n", run->weights_hash);
+        say_part(begun, "95 %% training accuracy in epoch %zu", run->converged_epoch);
+    else if (over)
+        say_part(begun, "95 %% training accuracy not reached in %zu epoch%s", run->epochs, plural(run->epochs));
+    else
+        say_part(begun, "95 %% training accuracy not reached yet");
+    say_part(begun, "after epoch %zu %.2f %% training, %.2f %% held out", run->epochs, run->train_accuracy,
+             run->heldout_accuracy);
+}
+
+void print_ending(const sf_stored_run *run, bool with_task) {
+    bool begun = false;
+    printf("%s %s%s%s, seed %lld: ", run->id, with_task ? run->task : "", with_task ? " " : "", run->attention,
+           (long long)run->seed);
+    say_state(&begun, run);
+    if (run->epochs > 0) say_reached(&begun, run);
+    if (run->checkpoint_epoch > 0 && run->checkpoint_epoch == run->epochs)
+        say_part(&begun, "weights %016" PRIx64, run->weights_hash);
+    else if (run->checkpoint_epoch > 0)
+        say_part(&begun, "weights of epoch %zu %016" PRIx64, run->checkpoint_epoch, run->weights_hash);
+    putchar('\n');
 }

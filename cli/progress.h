@@ -44,7 +44,10 @@ double moving_line_seconds(const moving_line *line);
 void moving_line_draw(moving_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void moving_line_close(moving_line *line);
 
-/* One sentence on how a run ended. */
-void print_ending(const sf_stored_run *run);
+/* Whether runs must be told apart by their tasks. */
+bool has_several_tasks(const sf_study *study);
+
+/* One sentence on how a run ended, or where it stands. */
+void print_ending(const sf_stored_run *run, bool with_task);
 
 #endif

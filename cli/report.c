@@ -14,8 +14,7 @@ static int show(sf_study *study, sf_store *store, const cli_request *request) {
     sf_study_runs(study, &count);
     if (count == 0)
         return fail_usage("there are no such runs in the store '%s'; train some, or leave out --where", config->store);
-    const bool to_stdout = strcmp(report_path(config), "-") == 0;
-    if (!config->quiet && !to_stdout) {
+    if (strcmp(report_path(config), "-") != 0) {
         const int code = print_results(study, config->json != 0);
         if (code != EXIT_DONE) return code;
     }
@@ -23,6 +22,10 @@ static int show(sf_study *study, sf_store *store, const cli_request *request) {
 }
 
 static int run(const cli_request *request) {
+    if (request->config.json && strcmp(report_path(&request->config), "-") == 0)
+        return fail_usage("out is '-' but the JSON goes to standard output; name a file, or leave out --json");
+    const int writable = check_figures(&request->config);
+    if (writable != EXIT_DONE) return writable;
     sf_store *store = NULL;
     sf_study *study = NULL;
     sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ);
@@ -37,7 +40,7 @@ const cli_verb verb_report = {
     .name = "report",
     .usage = "[--where SQL] [--out report.html] [--figures DIR] [--plot]",
     .summary = "table, verdicts, page and figures of the runs a store holds",
-    .details = "Runs are grouped by everything but the seed. --out - writes the page to standard output.\n"
+    .details = "Runs are grouped by everything but the seed. --out - writes the page alone to standard output.\n"
                "example: semfocus report --where \"task = 'even-pairs'\" --figures figures\n",
     .groups = SF_GROUP_QUERY | SF_GROUP_REPORT | SF_GROUP_OUT | COMMON_GROUPS,
     .run = run,

@@ -1,12 +1,27 @@
 /* What a judged study says, as a table with verdicts or as JSON, and what is drawn of it. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+
+void say_time(char out[32], double seconds) {
+    if (seconds < 1.5)
+        snprintf(out, 32, "a second");
+    else if (seconds < 100)
+        snprintf(out, 32, "%.0f s", seconds);
+    else if (seconds < 100 * 60)
+        snprintf(out, 32, "%.0f min", seconds / 60);
+    else if (seconds < 72 * 3600)
+        snprintf(out, 32, "%.1f h", seconds / 3600);
+    else
+        snprintf(out, 32, "%.0f days", seconds / 86400);
+}
 
 static bool is_baseline(const sf_study *study, size_t i) {
     return sf_study_group(study, i)->baseline == i;
@@ -125,6 +140,22 @@ static int print_plot(const sf_study *study) {
 
 const char *report_path(const sf_config *config) {
     return *config->out != '\0' ? config->out : "report.html";
+}
+
+static int refuse_figures(const char *folder, const char *why) {
+    fail_usage("figures cannot be written to the folder '%.300s': %s; name another with --figures", folder, why);
+    return EXIT_FAILED;
+}
+
+int check_figures(const sf_config *config) {
+    const char *folder = config->figures;
+    struct stat about;
+    if (*folder == '\0') return EXIT_DONE;
+    const bool there = stat(folder, &about) == 0;
+    if (there && !S_ISDIR(about.st_mode)) return refuse_figures(folder, "there is a file of that name");
+    const bool writable = there ? access(folder, W_OK | X_OK) == 0
+                                : mkdir(folder, 0777) == 0 && rmdir(folder) == 0; /* only tried: nothing stays */
+    return writable ? EXIT_DONE : refuse_figures(folder, strerror(errno));
 }
 
 int write_report(const sf_study *study, sf_store *store, const cli_request *request, const sf_config *config) {

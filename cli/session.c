@@ -1,6 +1,8 @@
 /* What train, compare and study share: from options to a study, and from a study to finished runs. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "cli/progress.h"
 
@@ -36,6 +38,18 @@ sf_status apply_options(sf_study *study, const cli_request *request) {
     return status;
 }
 
+static bool is_nothing_there(const char *folder) {
+    char database[SF_PATH_SIZE + 16];
+    struct stat about;
+    snprintf(database, sizeof database, "%s/runs.db", folder);
+    return *folder != '\0' && (stat(database, &about) == 0 || errno == ENOENT); /* there: made, but nothing in it */
+}
+
+sf_status open_if_there(sf_store **store, const char *folder) {
+    const sf_status status = sf_store_open(store, folder, SF_STORE_READ);
+    return status == SF_BAD_INPUT && is_nothing_there(folder) ? SF_OK : status;
+}
+
 int run_study(const sf_study *study, sf_store *store, const sf_config *config, cli_detail detail, bool *done) {
     progress shown;
     *done = false;
@@ -54,7 +68,7 @@ int run_study(const sf_study *study, sf_store *store, const sf_config *config, c
                 config->store);
         return EXIT_FAILED;
     }
-    *done = status == SF_OK || session.count > 1;
+    *done = status == SF_OK || (session.count > 1 && shown.finished > 0);
     if (status == SF_OK) return EXIT_DONE;
     if (session.count > 1 || shown.failed == 0) fail(status); /* a single run's sentence was printed when it failed */
     return EXIT_FAILED;

@@ -27,7 +27,7 @@ static int print_runs(sf_store *store, const sf_study *study, bool json) {
             json_object_set_new(row, "curve", curve);
             json_array_append_new(rows, row);
         } else if (status == SF_OK) {
-            print_ending(&run);
+            print_ending(&run, has_several_tasks(study));
         }
     }
     int code = status == SF_OK ? EXIT_DONE : fail(status);

@@ -1,5 +1,6 @@
 #include "lab/database.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,14 +29,28 @@ void sf_database_close(sf_database *db) {
     db->handle = NULL;
 }
 
+/* What the system said where SQLite leaves the reason to it, 0 elsewhere. SQLite does not note it for a failing commit;
+ * then it is still in errno. */
+static int system_reason(const sf_database *db, int code) {
+    const int now = errno;
+    if (code != SQLITE_IOERR && code != SQLITE_CANTOPEN) return 0;
+    const int noted = sqlite3_system_errno(db->handle);
+    return noted != 0 ? noted : now;
+}
+
 sf_status sf_database_error(const sf_database *db) {
-    const int code = db->handle != NULL ? sqlite3_errcode(db->handle) : SQLITE_NOMEM;
-    switch (code & 0xff) {
-    case SQLITE_NOMEM:
-        return sf_fail(SF_NO_MEMORY, "no memory left for the store '%s'", db->path);
-    case SQLITE_FULL:
+    const int code = db->handle != NULL ? sqlite3_errcode(db->handle) & 0xff : SQLITE_NOMEM;
+    const int reason = system_reason(db, code);
+    if (code == SQLITE_FULL || reason == ENOSPC || reason == EDQUOT)
         return sf_fail(SF_IO_ERROR, "the disk of the store '%s' is full; make room, then the same command goes on",
                        db->path);
+    if (reason == EISDIR)
+        return sf_fail(SF_IO_ERROR,
+                       "'%s/runs.db' is a folder but must be a file; move it away or name another store with --store",
+                       db->path);
+    switch (code) {
+    case SQLITE_NOMEM:
+        return sf_fail(SF_NO_MEMORY, "no memory left for the store '%s'", db->path);
     case SQLITE_READONLY:
     case SQLITE_PERM:
         return sf_fail(SF_IO_ERROR,

@@ -276,20 +276,31 @@ static void read_run(sf_stored_run *out, const sf_store *store, sqlite3_stmt *ro
         strcpy(out->status, "pending");
 }
 
+/* The text is pasted between parentheses. It cannot close them and go on, since it must also make sense where there are
+ * none to close; nor can a comment at its end hide the closing one, since that is on a line of its own. */
+static bool is_condition(const sf_store *store, const char *where) {
+    char sql[2048];
+    snprintf(sql, sizeof sql, "SELECT CASE WHEN %s\n THEN 1 END FROM runs", where);
+    sqlite3_stmt *statement = NULL;
+    const int code = sqlite3_prepare_v2(store->db.handle, sql, -1, &statement, NULL);
+    sqlite3_finalize(statement);
+    return code == SQLITE_OK;
+}
+
 sf_status sf_store_each_run(sf_store *store, const char *where, void (*each)(void *context, const sf_stored_run *run),
                             void *context) {
     char sql[2048];
     const bool all = where == NULL || *where == '\0';
     snprintf(sql, sizeof sql, "SELECT " RUN_COLUMNS " FROM runs%s%s%s ORDER BY number", all ? "" : " WHERE (",
-             all ? "" : where, all ? "" : ")");
+             all ? "" : where, all ? "" : "\n)");
     sqlite3_stmt *statement;
     const char *rest = NULL;
     if (sqlite3_prepare_v2(store->db.handle, sql, -1, &statement, &rest) != SQLITE_OK) {
         if (all) return sf_database_error(&store->db);
-        return sf_fail(SF_BAD_INPUT, "where is '%s' but must be an SQL condition on runs: %s", where,
+        return sf_fail(SF_BAD_INPUT, "where is '%s' but must be one SQL condition on runs: %s", where,
                        sqlite3_errmsg(store->db.handle));
     }
-    if (*rest != '\0' || sqlite3_stmt_readonly(statement) == 0) {
+    if (*rest != '\0' || sqlite3_stmt_readonly(statement) == 0 || (!all && !is_condition(store, where))) {
         sqlite3_finalize(statement);
         return sf_fail(SF_BAD_INPUT, "where is '%s' but must be one SQL condition", where);
     }

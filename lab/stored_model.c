@@ -24,13 +24,15 @@ static sf_status open_fleet(sf_stored_model *out, sf_store *store) {
     return SF_OK;
 }
 
+/* Not every caller takes other weights than the last: the sentence names those that do. */
+#define INITIAL_WEIGHTS "analyze, evaluate and landscape also take its initial weights: --at init"
+
 static sf_status no_checkpoint(const sf_stored_run *run) {
     if (strcmp(run->status, "diverged") == 0)
         return sf_fail(SF_BAD_INPUT,
-                       "run %s diverged in epoch %zu and has no finite weights from before; only its initial weights "
-                       "are left: --at init",
-                       run->id, run->diverged_epoch);
-    return sf_fail(SF_BAD_INPUT, "run %s has no checkpoint yet; train it for an epoch or more, or use --at init",
+                       "run %s diverged in epoch %zu and has no finite weights from before; " INITIAL_WEIGHTS, run->id,
+                       run->diverged_epoch);
+    return sf_fail(SF_BAD_INPUT, "run %s has no checkpoint yet; train it for an epoch or more; " INITIAL_WEIGHTS,
                    run->id);
 }
 

@@ -68,6 +68,11 @@ static sf_status damaged(const char *path, const char *what) {
                    path, what);
 }
 
+static sf_status missing(const char *path) {
+    return sf_fail(SF_IO_ERROR,
+                   "the checkpoint '%s' is missing; put it back, or train the run again and it is computed anew", path);
+}
+
 static sf_status unpack(float *const *blocks, size_t count, const char *path, const sf_safetensors *file,
                         const sf_model *model) {
     for (size_t i = 0; i < count * model->param_count; i++) {
@@ -89,7 +94,7 @@ static sf_status unpack(float *const *blocks, size_t count, const char *path, co
 sf_status sf_checkpoint_open(sf_safetensors **out, const char *path, uint64_t hash) {
     const sf_status status = sf_safetensors_open(out, path);
     if (status == SF_NO_MEMORY) return status;
-    if (status != SF_OK) return damaged(path, access(path, F_OK) == 0 ? "is damaged" : "is missing");
+    if (status != SF_OK) return access(path, F_OK) == 0 ? damaged(path, "is damaged") : missing(path);
     if (sf_safetensors_hash(*out) == hash) return SF_OK;
     sf_safetensors_close(*out);
     *out = NULL;

@@ -7,7 +7,7 @@ import random
 import re
 import unittest
 
-from harness import TINY, Case, run
+from harness import TINY, Case, read_json, run
 
 SETTINGS = dict(zip((word[2:] for word in TINY[::2]), TINY[1::2]))
 SMALL = "".join(f"{name} = {value}\n" for name, value in SETTINGS.items())
@@ -33,8 +33,12 @@ class Study(Case):
         planned = [Planned(line) for line in lines[:-1]]
         done = sum(run.state == "done" for run in planned)
         ids = len({run.id for run in planned})  # a run may belong to two variants
-        self.assertTrue(lines[-1].startswith(f"{ids} runs, {done} done"), lines[-1])
+        rest = "" if done == ids else r"; the rest takes at most about (a second|[1-9]\d* (s|min|days)|\d+\.\d h) here"
+        self.assertRegex(lines[-1], rf"^{ids} run{'s' * (ids != 1)}, {done} done{rest}$")
         return planned
+
+    def plan_json(self, *words):
+        return read_json(self.good(*words, "--dry-run", "--json").out)
 
     def plan_file(self, text, *words):
         return self.plan("study", self.write("study.ini", text), *words)
@@ -49,6 +53,27 @@ class Study(Case):
         """The file plans exactly what the command line does."""
         with self.subTest(text):
             self.assertEqual(self.ids(self.plan_file(text)), self.ids(self.plan_compare(*words)))
+
+
+class Plans(Study):
+    def test_one_run(self):
+        store = ["--store", self.folder / "runs", "--out", self.folder / "page.html"]
+        words = ["compare", "even-pairs", *TINY, "--attention", "full", "--seeds", "1", *store]
+        self.assertEqual([run.state for run in self.plan(*words)], ["to do"])
+        self.good(*words, "--quiet")
+        self.assertEqual([run.state for run in self.plan(*words)], ["done"])
+        self.assertEqual(self.plan_json(*words)["seconds_left"], 0)
+
+    def test_json_tells_the_same(self):
+        store = ["--store", self.folder / "runs", "--out", self.folder / "page.html"]
+        self.good("compare", "even-pairs", *TINY, "--seeds", "2", "--quiet", *store)
+        study = self.write("study.ini", "task = even-pairs\nseeds = 3\n" + SMALL)
+        for words in (["compare", "even-pairs", *TINY, "--seeds", "3", *store], ["study", study, *store]):
+            told, planned = self.plan_json(*words), self.plan(*words)
+            self.assertEqual([(row["id"], row["task"], row["variant"], row["seed"], row["done"]) for row in told["runs"]],
+                             [(run.id, run.task, run.name, run.seed, run.state == "done") for run in planned])
+            self.assertEqual((told["count"], told["done"]), (6, 4))
+            self.assertTrue(0 < told["seconds_left"] < 60, told)
 
 
 class Meaning(Study):

@@ -308,6 +308,11 @@ class Places(Case):
         blocked.write_text("")
         self.sentence(self.train("--epochs", 1, store=blocked), (1,), str(blocked))
 
+    def test_database_that_is_a_folder(self):
+        self.store.joinpath("runs.db").mkdir(parents=True)
+        for done in (self.train("--epochs", 1), run("runs", "--store", self.store)):
+            self.sentence(done, (1,), "runs.db' is a folder", "--store")
+
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("mount"), "needs root to mount")
     def test_full_and_read_only_disks(self):
         disk = self.folder / "disk"
@@ -475,8 +480,21 @@ class Listing(Case):
             self.assertIn(key, rows[0])
         for where in ("seed >", "nonsense", "1); DROP TABLE runs; --", "seed; SELECT 1"):
             self.sentence(run("runs", "--store", self.store, "--where", where), (2,), "where")
+        for where in ("seed > 2 -- the last", "seed > 2 /* the last */", "(seed) > (2)", "seed IN (SELECT max(seed) FROM runs)",
+                      "CASE WHEN seed > 2 THEN 1 ELSE 0 END", "task <> ') --' AND seed > 2"):
+            self.assertEqual([row["seed"] for row in self.runs(self.store, "--where", where)], [3, 3], where)
         self.assertEqual(len(self.runs()), 6)
         self.assertIn("no runs", run("runs", "--store", self.store, "--where", "0").out)
+
+    def test_where_cannot_leave_its_place(self):
+        self.good(self.train("--epochs", 1))
+        made_up = "SELECT " + ",".join(map(str, range(1, 22)))
+        for where in (f"1) UNION {made_up} --", f"1) UNION {made_up} WHERE (1", f"0) UNION {made_up}; --", f"1) UNION {made_up};",
+                      f"1 THEN 1 END UNION {made_up} WHERE CASE WHEN 1", "1) --", "1) OR (1", "1) ORDER BY (1", "1) LIMIT (0",
+                      "1 /*", "1) /*", "SELECT 1", "1; --", ")", "(", "1, 2", "1) GROUP BY (task"):
+            for verb in ("runs", "check", "report"):
+                self.sentence(run(verb, "--store", self.store, "--where", where), (2,), "where is", "must be one SQL condition")
+        self.assertEqual(len(self.runs()), 1)
 
     def test_export(self):
         self.good(self.train("--epochs", 4))
@@ -506,7 +524,7 @@ class FailingCalls(Case):
         self.good(self.train(*self.WORDS, store=self.folder / "counted", env={"LD_PRELOAD": FAILING, "FAIL_COUNT": str(counts)}))
         return map(int, counts.read_text().split())
 
-    def each(self, variable, total):
+    def each(self, variable, total, reason=r"\S"):
         expected = self.undisturbed(*self.WORDS)
         failures = 0
         for number in range(1, total + 1):
@@ -515,7 +533,7 @@ class FailingCalls(Case):
             self.assertIn(done.code, (0, 1), done)
             failures += done.code == 1
             if done.code == 1:
-                self.assertTrue(done.err.strip(), done)
+                self.assertRegex(done.err, reason, done)
             if (store / "checkpoints").is_dir():
                 self.assertFalse(list((store / "checkpoints").glob("*.part")), done)
             self.good(self.train(*self.WORDS, store=store))
@@ -529,7 +547,7 @@ class FailingCalls(Case):
 
     def test_writes(self):
         _, writes = self.count()
-        self.each("FAIL_WRITE", writes)
+        self.each("FAIL_WRITE", writes, "No space left|disk of the store .* is full; make room")
 
 
 class Size(Case):

@@ -54,6 +54,13 @@ static void print_epochs(double epochs) {
         printf(" %6s", isnan(epochs) ? "-" : "never");
 }
 
+static void print_or_dash(const char *format, int width, double value) {
+    if (isnan(value))
+        printf(" %*s", width, "-");
+    else
+        printf(format, value);
+}
+
 static void print_group(const sf_study *study, size_t i, int width) {
     const sf_group *group = sf_study_group(study, i);
     printf("%-*s %3zu/%-3zu %9zu", width, group->name, group->finished, group->runs, group->converged);
@@ -66,9 +73,12 @@ static void print_group(const sf_study *study, size_t i, int width) {
         printf(" %8s", speedup);
     else
         printf(" %8s", is_baseline(study, i) ? "baseline" : "-");
-    if (group->finished > 0)
-        printf(" %8.2f%% %8.2f%% %6.1f %8.3g", group->last_heldout, group->best_heldout, group->gap,
-               group->epoch_seconds);
+    if (group->finished > 0) {
+        print_or_dash(" %8.2f%%", 9, group->last_heldout);
+        print_or_dash(" %8.2f%%", 9, group->best_heldout);
+        print_or_dash(" %6.1f", 6, group->gap);
+        print_or_dash(" %8.3g", 8, group->epoch_seconds);
+    }
     printf(group->diverged > 0 ? "  %zu diverged\n" : "\n", group->diverged);
 }
 

@@ -306,6 +306,7 @@ sf_outcome sf_study_outcome(const sf_study *study, size_t run) {
     const sf_curve *curve = &study->curves[run];
     const sf_config *config = &study->runs[run].config;
     sf_outcome out = {.seed = config->seed, .diverged = curve->diverged};
+    if (curve->count == 0) out.last_train = out.last_heldout = out.best_heldout = out.epoch_seconds = NAN;
     for (size_t i = 0; i < curve->count; i++) {
         const sf_epoch *row = &study->rows[curve->first + i];
         arrive(&out.train, row->train_accuracy >= SF_CONVERGED_AT, row->epoch);

@@ -13,6 +13,14 @@ static double median(double *values, size_t count) {
     return sf_quantile(values, count, 0.5);
 }
 
+/* Of those values that are there. */
+static double median_known(double *values, size_t count) {
+    size_t known = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!isnan(values[i])) values[known++] = values[i];
+    return median(values, known);
+}
+
 enum { QUANTITIES = 6 };
 
 sf_status sf_summarize(sf_summary *out, const sf_outcome *outcomes, size_t count) {
@@ -33,11 +41,11 @@ sf_status sf_summarize(sf_summary *out, const sf_outcome *outcomes, size_t count
     }
     for (int q = 0; q < 3; q++) out->quartiles[q] = sf_quantile(arrivals, count, 0.25 * (q + 1));
     out->heldout_median = median(heldout, count);
-    out->last_heldout = median(last, count);
-    out->best_heldout = median(best, count);
-    out->gap = median(gap, count);
+    out->last_heldout = median_known(last, count);
+    out->best_heldout = median_known(best, count);
+    out->gap = median_known(gap, count);
     if (fabs(out->gap) < 0.05) out->gap = 0; /* not -0.0 where it is shown */
-    out->epoch_seconds = median(seconds, count);
+    out->epoch_seconds = median_known(seconds, count);
     sf_release(values);
     return SF_OK;
 }
@@ -78,7 +86,9 @@ static void compare_pairs(sf_verdict *v, pairing *p, size_t our_count, size_t th
         while (j < their_count && p->theirs[j]->seed < ours->seed) j++;
         if (j == their_count || p->theirs[j]->seed != ours->seed) continue;
         const sf_outcome *theirs = p->theirs[j];
-        p->accuracies[v->pairs++] = ours->best_heldout - theirs->best_heldout;
+        const double difference = ours->best_heldout - theirs->best_heldout;
+        if (!isnan(difference)) p->accuracies[v->measured++] = difference;
+        v->pairs++;
         const sf_order order = sf_arrival_compare(&ours->train, &theirs->train);
         v->sooner += order == SF_SOONER;
         v->later += order == SF_LATER;
@@ -93,8 +103,8 @@ static void compare_pairs(sf_verdict *v, pairing *p, size_t our_count, size_t th
     v->interval = sf_bootstrap_median(p->ratios, ratio_count, 1, p->counters);
     v->p_speed = v->at_least || v->at_most ? sf_sign_test(v->sooner, v->later) : sf_wilcoxon_test(p->logs, ratio_count);
     v->speedup = median(p->ratios, ratio_count);
-    v->accuracy_difference = median(p->accuracies, v->pairs);
-    v->p_accuracy = sf_wilcoxon_test(p->accuracies, v->pairs);
+    v->accuracy_difference = median(p->accuracies, v->measured);
+    v->p_accuracy = v->measured > 0 ? sf_wilcoxon_test(p->accuracies, v->measured) : NAN;
 }
 
 static sf_status pair_up(sf_verdict *v, const sf_outcome *ours, size_t our_count, const sf_outcome *baseline,
@@ -146,18 +156,35 @@ static void say_speed(char out[320], const sf_verdict *v) {
                  faster ? "faster" : "slower", low, high, evidence);
 }
 
-static void say_accuracy(char out[160], const sf_verdict *v, double ours, double theirs) {
+enum { ACCURACY_SIZE = 320 };
+
+/* What the medians of the best held-out accuracies say. */
+static void say_accuracy(char out[ACCURACY_SIZE], const sf_verdict *v, double ours, double theirs) {
     const bool equal = fabs(ours - theirs) < equal_accuracy && fabs(v->accuracy_difference) < equal_accuracy;
+    int used;
     if (equal)
-        snprintf(out, 160, "held-out accuracy equal (%.1f vs %.1f)", ours, theirs);
-    else if (sf_smallest_p(v->pairs) > significant)
-        snprintf(out, 160, "held-out accuracy %.1f vs %.1f, too few seeds to test", ours, theirs);
+        used = snprintf(out, ACCURACY_SIZE, "held-out accuracy equal (%.1f vs %.1f)", ours, theirs);
+    else if (sf_smallest_p(v->measured) > significant)
+        used = snprintf(out, ACCURACY_SIZE, "held-out accuracy %.1f vs %.1f, too few seeds to test", ours, theirs);
     else if (v->p_accuracy > significant)
-        snprintf(out, 160, "held-out accuracy %.1f vs %.1f, which may be chance (p = %.2g)", ours, theirs,
-                 v->p_accuracy);
+        used = snprintf(out, ACCURACY_SIZE, "held-out accuracy %.1f vs %.1f, which may be chance (p = %.2g)", ours,
+                        theirs, v->p_accuracy);
     else
-        snprintf(out, 160, "held-out accuracy %s (%.1f vs %.1f, p = %.2g)",
-                 v->accuracy_difference > 0 ? "higher" : "lower", ours, theirs, v->p_accuracy);
+        used = snprintf(out, ACCURACY_SIZE, "held-out accuracy %s (%.1f vs %.1f, p = %.2g)",
+                        v->accuracy_difference > 0 ? "higher" : "lower", ours, theirs, v->p_accuracy);
+    if (v->measured < v->pairs)
+        snprintf(out + used, ACCURACY_SIZE - (size_t)used, ", measured in %zu of %zu pairs", v->measured, v->pairs);
+}
+
+/* A side without a single held-out accuracy has diverged before its first evaluation, in every seed. */
+static bool say_unmeasured(char out[ACCURACY_SIZE], const char *name, const sf_summary *us, const char *baseline_name,
+                           const sf_summary *them) {
+    const bool ours = isnan(us->best_heldout), theirs = isnan(them->best_heldout);
+    if (ours && theirs)
+        snprintf(out, ACCURACY_SIZE, "both diverged before their first evaluation");
+    else if (ours || theirs)
+        snprintf(out, ACCURACY_SIZE, "%s diverged before its first evaluation", ours ? name : baseline_name);
+    return ours || theirs;
 }
 
 sf_status sf_judge(sf_verdict *out, const char *name, const sf_outcome *ours, size_t our_count,
@@ -167,11 +194,12 @@ sf_status sf_judge(sf_verdict *out, const char *name, const sf_outcome *ours, si
     SF_TRY(pair_up(out, ours, our_count, baseline, baseline_count));
     SF_TRY(sf_summarize(&us, ours, our_count));
     SF_TRY(sf_summarize(&them, baseline, baseline_count));
-    char our_time[32], their_time[32], speed[320], accuracy[160];
+    char our_time[32], their_time[32], speed[320], accuracy[ACCURACY_SIZE];
     say_when(our_time, us.quartiles[1]);
     say_when(their_time, them.quartiles[1]);
     say_speed(speed, out);
-    say_accuracy(accuracy, out, us.best_heldout, them.best_heldout);
+    if (!say_unmeasured(accuracy, name, &us, baseline_name, &them))
+        say_accuracy(accuracy, out, us.best_heldout, them.best_heldout);
     char *sentence = out->sentence;
     const size_t size = sizeof out->sentence;
     if (us.converged == 0 && them.converged == 0)

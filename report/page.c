@@ -148,6 +148,15 @@ static void print_epochs(FILE *out, double epochs) {
         fprintf(out, "<td>%s</td>", isnan(epochs) ? "–" : "never");
 }
 
+static void print_accuracies(FILE *out, const sf_group *g) {
+    if (isnan(g->best_heldout)) {
+        fputs("<td>–</td><td>–</td><td>–</td><td>–</td>", out);
+        return;
+    }
+    fprintf(out, "<td>%.2f</td><td>%.2f</td><td>%.1f</td><td><span class=\"time\">%.3g</span></td>", g->last_heldout,
+            g->best_heldout, g->gap, g->epoch_seconds);
+}
+
 static void print_row(FILE *out, const sf_study *study, size_t i) {
     const sf_group *g = sf_study_group(study, i);
     fprintf(out, "<tr%s><th scope=\"row\">", g->baseline == i ? " class=\"baseline\"" : "");
@@ -164,8 +173,7 @@ static void print_row(FILE *out, const sf_study *study, size_t i) {
                 g->high, g->p_speed);
     else
         fprintf(out, "<td>%s</td><td>–</td>", g->baseline == i ? "baseline" : "–");
-    fprintf(out, "<td>%.2f</td><td>%.2f</td><td>%.1f</td><td><span class=\"time\">%.3g</span></td>", g->last_heldout,
-            g->best_heldout, g->gap, g->epoch_seconds);
+    print_accuracies(out, g);
     if (isfinite(g->quartiles[1]))
         fprintf(out, "<td><span class=\"time\">%.3g</span></td>", g->quartiles[1] * g->epoch_seconds);
     else

@@ -106,6 +106,38 @@ static void seeds_pair_by_value(void **state) {
     assert_int_equal(v.pairs, 3);
 }
 
+static void unmeasure(sf_outcome *out, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        out[i].diverged = true;
+        out[i].last_train = out[i].last_heldout = out[i].best_heldout = out[i].epoch_seconds = NAN;
+    }
+}
+
+static void what_was_never_measured_is_no_zero(void **state) {
+    (void)state;
+    sf_outcome wild[SEEDS], tame[SEEDS];
+    sf_summary summary;
+    fill(wild, never, 70);
+    fill(tame, full_epochs, 90);
+    unmeasure(wild, 4); /* six pairs are left */
+    assert_int_equal(sf_summarize(&summary, wild, SEEDS), SF_OK);
+    assert_true(summary.best_heldout == 70 && summary.last_heldout == 70 && summary.gap == 30);
+    const sf_verdict some = judge("wild", wild, SEEDS, "tame", tame, SEEDS, 95);
+    assert_int_equal(some.pairs, SEEDS);
+    assert_int_equal(some.measured, 6);
+    assert_true(fabs(some.p_accuracy - 0.03125) < 1e-12); /* 2 / 2^6 */
+    assert_says(&some, "held-out accuracy lower (70.0 vs 90.0, p = 0.031), measured in 6 of 10 pairs");
+    unmeasure(wild, SEEDS);
+    assert_int_equal(sf_summarize(&summary, wild, SEEDS), SF_OK);
+    assert_true(isnan(summary.best_heldout) && isnan(summary.last_heldout) && isnan(summary.gap));
+    const sf_verdict none = judge("wild", wild, SEEDS, "tame", tame, SEEDS, 95);
+    assert_true(none.measured == 0 && isnan(none.p_accuracy) && isnan(none.accuracy_difference));
+    assert_says(&none, "wild diverged before its first evaluation");
+    assert_null(strstr(none.sentence, "nan"));
+    const sf_verdict both = judge("wild", wild, SEEDS, "wilder", wild, SEEDS, 95);
+    assert_says(&both, "both diverged before their first evaluation");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clear_difference),
@@ -113,6 +145,7 @@ int main(void) {
         cmocka_unit_test(censored_baseline_gives_a_bound),
         cmocka_unit_test(chance_is_called_chance),
         cmocka_unit_test(seeds_pair_by_value),
+        cmocka_unit_test(what_was_never_measured_is_no_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

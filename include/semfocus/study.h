@@ -49,13 +49,13 @@ typedef struct sf_group { /* the runs of one task and variant: all but the seed 
     size_t converged, diverged;
     double quartiles[3];                    /* of epochs to 95 % training accuracy; infinite: never */
     double heldout_median;                  /* of epochs to 95 % held-out accuracy */
-    double last_heldout, best_heldout, gap; /* medians, percent */
-    double epoch_seconds;                   /* median */
+    double last_heldout, best_heldout, gap; /* medians, percent; NaN: no run was ever measured */
+    double epoch_seconds;                   /* median; NaN as well */
     size_t baseline;                        /* index of the group it is compared with; its own: with none */
     double speedup, low, high, p_speed;     /* against the baseline, paired by seed; NaN: cannot be said */
     bool at_least, at_most;                 /* the speed-up is only a bound: some runs never got there */
     double p_accuracy;
-    char sentence[640]; /* the verdict; empty for the baseline */
+    char sentence[1024]; /* the verdict; empty for the baseline */
 } sf_group;
 
 /* Reads the results of the planned runs. Groups come in the order of the plan, task by task. */

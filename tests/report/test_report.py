@@ -612,6 +612,23 @@ class Diverged(Case):
         self.assertEqual([row["diverged"] for row in rows], [2, 2])
         self.assertEqual([cells[-1] for cells in page.rows("even-pairs")], ["2 diverged"] * 2)
 
+    def test_before_the_first_evaluation(self):
+        """What was never measured is no accuracy of 0 %, and is not tested against others."""
+        words = ["--attention", "full", "--seeds", "6", "--lr", "0.1,10000", "--weight-decay", "0,10000", "--epochs", "3"]
+        rows, page = self.study(*words)
+        unmeasured = [row for row in rows if row["last_heldout"] is None]
+        self.assertEqual([row["variant"] for row in unmeasured], ["full lr=1e+04 weight-decay=1e+04"])
+        for row, cells in zip(rows, page.rows("even-pairs")):
+            numbers = [row[name] for name in ("last_heldout", "best_heldout", "gap", "epoch_seconds")]
+            self.assertIn(numbers.count(None), (0, 4))
+            self.assertEqual([cell == "\u2013" for cell in cells[9:13]], [number is None for number in numbers])
+        self.assertIsNone(unmeasured[0]["p_accuracy"])
+        self.assertIn("diverged before its first evaluation", unmeasured[0]["verdict"])
+        table = self.good("compare", "even-pairs", *DIVERGING, *words).out
+        line = re.search(r"(?m)^full lr=1e\+04 weight-decay=1e\+04 .*$", table)[0]
+        self.assertRegex(line, r"( +-){5}  6 diverged$")
+        self.assertNotRegex(table, NOT_A_NUMBER)
+
     def test_in_the_terminal(self):
         result = self.good("compare", "even-pairs", *DIVERGING, "--attention", "full,topk:3", "--seeds", "2", "--lr", "10000",
                            "--plot")

@@ -304,8 +304,7 @@ static void arrive(sf_arrival *arrival, bool now, size_t epoch) {
 
 sf_outcome sf_study_outcome(const sf_study *study, size_t run) {
     const sf_curve *curve = &study->curves[run];
-    const sf_config *config = &study->runs[run].config;
-    sf_outcome out = {.seed = config->seed, .diverged = curve->diverged};
+    sf_outcome out = {.seed = study->runs[run].config.seed, .epochs = curve->count, .diverged = curve->diverged};
     if (curve->count == 0) out.last_train = out.last_heldout = out.best_heldout = out.epoch_seconds = NAN;
     for (size_t i = 0; i < curve->count; i++) {
         const sf_epoch *row = &study->rows[curve->first + i];
@@ -315,10 +314,6 @@ sf_outcome sf_study_outcome(const sf_study *study, size_t run) {
         out.last_heldout = row->heldout_accuracy;
         if (row->heldout_accuracy > out.best_heldout) out.best_heldout = row->heldout_accuracy;
         out.epoch_seconds += row->seconds / (double)curve->count;
-    }
-    if (curve->diverged) { /* no further epoch would bring it there */
-        arrive(&out.train, false, (size_t)config->epochs);
-        arrive(&out.heldout, false, (size_t)config->epochs);
     }
     return out;
 }

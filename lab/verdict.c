@@ -79,7 +79,20 @@ static sf_status open_pairing(sf_arena *arena, pairing *p, size_t our_count, siz
     return SF_OK;
 }
 
+/* How many epochs the longest of these runs trained. */
+static double longest(const sf_outcome *const *outcomes, size_t count) {
+    double most = 0;
+    for (size_t i = 0; i < count; i++) most = fmax(most, fmax((double)outcomes[i]->epochs, outcomes[i]->train.epochs));
+    return most;
+}
+
+/* No further epoch would bring a run there that diverged. */
+static sf_arrival arrival_within(const sf_outcome *outcome, double epochs) {
+    return outcome->diverged && !outcome->train.reached ? (sf_arrival){.epochs = epochs} : outcome->train;
+}
+
 static void compare_pairs(sf_verdict *v, pairing *p, size_t our_count, size_t their_count) {
+    const double most = fmax(longest(p->ours, our_count), longest(p->theirs, their_count));
     size_t ratio_count = 0;
     for (size_t i = 0, j = 0; i < our_count; i++) {
         const sf_outcome *ours = p->ours[i];
@@ -89,14 +102,15 @@ static void compare_pairs(sf_verdict *v, pairing *p, size_t our_count, size_t th
         const double difference = ours->best_heldout - theirs->best_heldout;
         if (!isnan(difference)) p->accuracies[v->measured++] = difference;
         v->pairs++;
-        const sf_order order = sf_arrival_compare(&ours->train, &theirs->train);
+        const sf_arrival mine = arrival_within(ours, most), other = arrival_within(theirs, most);
+        const sf_order order = sf_arrival_compare(&mine, &other);
         v->sooner += order == SF_SOONER;
         v->later += order == SF_LATER;
         bool bounded;
-        const double ratio = sf_arrival_ratio(&ours->train, &theirs->train, &bounded);
+        const double ratio = sf_arrival_ratio(&mine, &other, &bounded);
         if (isnan(ratio)) continue;
-        v->at_least |= bounded && ours->train.reached;
-        v->at_most |= bounded && theirs->train.reached;
+        v->at_least |= bounded && mine.reached;
+        v->at_most |= bounded && other.reached;
         p->logs[ratio_count] = log(ratio);
         p->ratios[ratio_count++] = ratio;
     }

@@ -9,6 +9,7 @@
 typedef struct sf_outcome { /* of one run */
     int64_t seed;
     sf_arrival train, heldout;                     /* at the threshold */
+    size_t epochs;                                 /* that it was measured after */
     double last_train, last_heldout, best_heldout; /* NaN: it diverged before it was ever measured */
     double epoch_seconds;                          /* mean; NaN as well */
     bool diverged;
@@ -38,7 +39,8 @@ typedef struct sf_verdict {
     char sentence[1024];
 } sf_verdict;
 
-/* `threshold` in percent is only named. Mechanisms are named as they are spelled. */
+/* A run that diverged will not get there: it counts as later than the longest of all these runs trained.
+ * `threshold` in percent is only named. Mechanisms are named as they are spelled. */
 sf_status sf_judge(sf_verdict *out, const char *name, const sf_outcome *ours, size_t our_count,
                    const char *baseline_name, const sf_outcome *baseline, size_t baseline_count, double threshold);
 

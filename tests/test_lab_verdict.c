@@ -138,6 +138,24 @@ static void what_was_never_measured_is_no_zero(void **state) {
     assert_says(&both, "both diverged before their first evaluation");
 }
 
+static void diverged_runs_are_later_than_the_longest_curve(void **state) {
+    (void)state;
+    sf_outcome wild[SEEDS], tame[SEEDS];
+    fill(wild, never, 70);
+    fill(tame, full_epochs, 90);
+    for (size_t i = 0; i < SEEDS; i++) {
+        wild[i].diverged = true;
+        wild[i].train.epochs = (double)(wild[i].epochs = i); /* the first before its first epoch */
+        tame[i].epochs = 200;                                /* it went on after it got there */
+    }
+    const sf_verdict v = judge("tame", tame, SEEDS, "wild", wild, SEEDS, 95);
+    assert_int_equal(v.sooner, SEEDS);
+    assert_true(v.at_least && v.speedup == 200.0 / 50); /* 50: the median of full_epochs */
+    const sf_verdict back = judge("wild", wild, SEEDS, "tame", tame, SEEDS, 95);
+    assert_int_equal(back.later, SEEDS);
+    assert_true(back.at_most && back.speedup == 50.0 / 200);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clear_difference),
@@ -146,6 +164,7 @@ int main(void) {
         cmocka_unit_test(chance_is_called_chance),
         cmocka_unit_test(seeds_pair_by_value),
         cmocka_unit_test(what_was_never_measured_is_no_zero),
+        cmocka_unit_test(diverged_runs_are_later_than_the_longest_curve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

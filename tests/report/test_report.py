@@ -629,6 +629,18 @@ class Diverged(Case):
         self.assertRegex(line, r"( +-){5}  6 diverged$")
         self.assertNotRegex(table, NOT_A_NUMBER)
 
+    def test_report_says_what_compare_said(self):
+        """Whether the others stopped when they got there or trained on, and though the store knows no number of epochs."""
+        for stop in ("0", "95"):
+            folder = self.folder / ("stop" + stop)
+            folder.mkdir()
+            said = self.good("compare", "even-pairs", *DIVERGING, "--train-count", "4", "--batch", "4", "--epochs", "40",
+                             "--schedule", "constant", "--attention", "full", "--lr", "10000,0.5", "--seeds", "6",
+                             "--stop-at", stop, "--json", cwd=folder).out
+            rows = read_json(said)
+            self.assertEqual(rows, read_json(self.good("report", "--json", cwd=folder).out))
+            self.assertEqual((rows[0]["diverged"], rows[1]["speedup_is_at_least"]), (6, True))
+
     def test_in_the_terminal(self):
         result = self.good("compare", "even-pairs", *DIVERGING, "--attention", "full,topk:3", "--seeds", "2", "--lr", "10000",
                            "--plot")

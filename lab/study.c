@@ -269,6 +269,12 @@ static void read_row(void *context, const sf_epoch *row) {
     r->stopped = r->config->stop_at > 0 && row->train_accuracy >= r->config->stop_at;
 }
 
+/* What a longer run did after the epochs asked for, or after it stopped, does not count. */
+static bool diverged_within(const sf_stored_run *run, const reading *r, bool stored) {
+    if (strcmp(run->status, "diverged") != 0) return false;
+    return stored || (!r->stopped && run->diverged_epoch <= (size_t)r->config->epochs);
+}
+
 static sf_status read_curve(sf_study *study, sf_store *store, size_t i) {
     const sf_planned_run *plan = &study->runs[i];
     sf_curve *curve = &study->curves[i];
@@ -279,7 +285,7 @@ static sf_status read_curve(sf_study *study, sf_store *store, size_t i) {
     if (!found) return SF_OK;
     reading r = {.study = study, .curve = curve, .config = &plan->config};
     SF_TRY(sf_store_each_epoch(store, &run, read_row, &r));
-    curve->diverged = strcmp(run.status, "diverged") == 0;
+    curve->diverged = diverged_within(&run, &r, study->stored);
     const bool complete =
         study->stored ? strcmp(run.status, "done") == 0 : run.checkpoint_epoch >= (size_t)plan->config.epochs;
     curve->finished = curve->diverged || complete || (r.stopped && run.checkpoint_epoch >= curve->count);

@@ -641,6 +641,26 @@ class Diverged(Case):
             self.assertEqual(rows, read_json(self.good("report", "--json", cwd=folder).out))
             self.assertEqual((rows[0]["diverged"], rows[1]["speedup_is_at_least"]), (6, True))
 
+    def test_only_within_the_epochs_asked_for(self):
+        words = ["even-pairs", *DIVERGING, "--weight-decay", "100", "--momentum", "0.9", "--attention", "topk:3",
+                 "--seed", "4,5"]
+        def results(folder, *more):
+            rows = read_json(self.good("compare", *words, *more, "--json", cwd=folder).out)
+            for row in rows:
+                del row["epoch_seconds"]
+            return rows
+        longer, fresh = self.folder / "longer", self.folder / "fresh"
+        longer.mkdir()
+        fresh.mkdir()
+        self.good("train", *words, "--epochs", "40", "--quiet", cwd=longer)
+        ends = [row["diverged_epoch"] for row in read_json(self.good("runs", "--json", cwd=longer).out)]
+        self.assertGreater(min(ends), 2, "they diverge later than in their second epoch")
+        shorter = str(min(ends) - 1)
+        self.assertEqual(results(longer, "--epochs", shorter), results(fresh, "--epochs", shorter))
+        self.assertEqual(results(longer, "--epochs", shorter)[0]["diverged"], 0)
+        self.assertEqual(results(longer, "--epochs", "40")[0]["diverged"], 2)
+        self.assertEqual(read_json(self.good("report", "--json", cwd=longer).out)[0]["diverged"], 2)
+
     def test_in_the_terminal(self):
         result = self.good("compare", "even-pairs", *DIVERGING, "--attention", "full,topk:3", "--seeds", "2", "--lr", "10000",
                            "--plot")

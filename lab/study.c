@@ -90,6 +90,39 @@ static size_t enter_run(sf_study *study, uint32_t *table, size_t table_size) {
     return study->run_count - 1;
 }
 
+/* A run is trained once: what says how long, and makes no other run, must be the same for all who ask for it. */
+static sf_status check_same_length(const sf_planned_run *first, const char *first_name, const sf_planned_run *second,
+                                   const char *second_name) {
+    static const char *const names[] = {"epochs", "stop-at"};
+    char variants[2][SF_QUOTE_SIZE], values[2][SF_TEXT_SIZE];
+    sf_text_quote(variants[0], first_name);
+    sf_text_quote(variants[1], second_name);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const sf_setting *setting;
+        SF_TRY(sf_setting_find(&setting, names[i], SF_RUN_GROUPS));
+        sf_config_text(values[0], &first->config, setting);
+        sf_config_text(values[1], &second->config, setting);
+        if (strcmp(values[0], values[1]) != 0)
+            return sf_fail(SF_BAD_INPUT,
+                           "%s is %s in the variant '%s' but %s in '%s', and both ask for the same runs, which are "
+                           "trained once; give them one value, or let them differ in another setting",
+                           names[i], values[0], variants[0], values[1], variants[1]);
+    }
+    return SF_OK;
+}
+
+/* Member m is the run that was just planned, or an equal one entered before. */
+static sf_status enter_member(sf_study *study, const char *const *labels, size_t m, uint32_t *table,
+                              size_t table_size) {
+    const sf_planned_run *fresh = &study->runs[study->run_count];
+    const size_t place = enter_run(study, table, table_size);
+    study->members[m].run = place;
+    if (&study->runs[place] == fresh) return SF_OK;
+    size_t first = 0;
+    while (study->members[first].run != place) first++;
+    return check_same_length(&study->runs[place], labels[first], fresh, labels[m]);
+}
+
 /* A failure of a study that came from a file says where in it; line 0 is the command line's. */
 static sf_status name_place(sf_status status, const sf_study *study, size_t line) {
     return study->path == NULL || line == 0 ? status : sf_fail_in(status, "%s:%zu", study->path, line);
@@ -104,9 +137,9 @@ static sf_status plan_grids(sf_study *study, const sf_grid *grids, size_t grid_c
     for (size_t g = 0; g < grid_count && status == SF_OK; g++) {
         for (size_t i = 0; i < grids[g].runs && status == SF_OK; i++, m++) {
             status = sf_grid_run(&study->runs[study->run_count], &grids[g], i);
-            if (status != SF_OK) status = name_place(status, study, sf_grid_line_of(&grids[g], sf_message()));
-            if (status == SF_OK) study->members[m].run = enter_run(study, table, table_size);
             labels[m] = grids[g].name;
+            if (status == SF_OK) status = enter_member(study, labels, m, table, table_size);
+            if (status != SF_OK) status = name_place(status, study, sf_grid_line_of(&grids[g], sf_message()));
         }
     }
     sf_release(table);

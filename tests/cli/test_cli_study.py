@@ -374,6 +374,16 @@ class Refused(Study):
         base = self.GOOD.replace("epochs = 2", "epochs = 2, 4")
         self.bad(base, self.LAST, "epochs", "cosine")
 
+    def test_one_run_has_one_length(self):
+        """A run is the same with fewer epochs, and is trained once: variants cannot compare two lengths of it."""
+        base = self.GOOD.replace("epochs = 2\n", ";\n")
+        self.bad(base + "[short]\nepochs = 2\n[long]\nepochs = 5\n", self.LAST + 4, "epochs", "2", "'short'", "5", "'long'")
+        self.bad(self.GOOD + "[a]\n[b]\nlr = 0.1, 0.2\nstop-at = 97\n", self.LAST + 4, "stop-at", "97", "'a'", "'b'")
+        self.bad(self.GOOD + "[a]\nstop-at = 97\n[b]\n", self.LAST + 3, "stop-at", "97", "'a'", "'b'")
+        self.plan_file(base + "[short]\nepochs = 2\n[long]\nepochs = 5\nblocks = 2\n")  # other runs
+        self.plan_file(base + "schedule = cosine\n[short]\nepochs = 2\n[long]\nepochs = 5\n")  # too
+        self.plan_file(base + "[short]\nepochs = 2\n[long]\nepochs = 5\n", "--epochs", "3")
+
     def test_places(self):
         self.write("keep", "")
         os.mkdir(self.folder / "folder")

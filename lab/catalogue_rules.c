@@ -33,7 +33,7 @@ static void add_epochs(sf_paper_row *row, const char *name, double epochs) {
     if (isfinite(epochs))
         add_numbers(row, "%s in %.4g epochs", name, epochs);
     else
-        add_numbers(row, "%s never", name);
+        add_numbers(row, isnan(epochs) ? "%s not known" : "%s never", name);
 }
 
 static void add_seeds(sf_paper_row *row, size_t pairs, double p) {

@@ -181,6 +181,29 @@ sf_status sf_study_plan(sf_study *study) {
     return status;
 }
 
+/* The line of the study file that says to stop there; 0: none does. */
+static size_t line_of_stop(const sf_study *study, double stop) {
+    for (size_t i = 0; i < study->layer_count; i++) {
+        const sf_axis *axis = sf_layer_find(&study->layers[i], "stop-at");
+        if (axis != NULL && strtod(axis->values[0], NULL) == stop) return axis->line;
+    }
+    return 0;
+}
+
+sf_status sf_study_check_stops(const sf_study *study) {
+    for (size_t i = 0; i < study->run_count; i++) {
+        const double stop = study->runs[i].config.stop_at;
+        if (stop <= 0 || stop >= SF_CONVERGED_AT) continue;
+        const sf_status status =
+            sf_fail(SF_BAD_INPUT,
+                    "stop-at is %.10g but runs are compared by their epochs to %.3g %% training accuracy, before which "
+                    "they would stop; give %.3g or more, or leave it out",
+                    stop, SF_CONVERGED_AT, SF_CONVERGED_AT);
+        return name_place(status, study, line_of_stop(study, stop));
+    }
+    return SF_OK;
+}
+
 typedef struct collecting { /* runs of a store, on their way into a study */
     sf_study *study;
     sf_store *store;

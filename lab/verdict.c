@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -21,26 +22,68 @@ static double median_known(double *values, size_t count) {
     return median(values, known);
 }
 
-enum { QUANTITIES = 6 };
+static double epochs_of(const sf_outcome *outcome) {
+    return fmax((double)outcome->epochs, outcome->train.epochs);
+}
+
+/* Whether a run ended before anybody could see it arrive: earlier than others, or as soon as it had learned the
+ * training set. A run that diverged did not end too early, it will not get there. */
+static bool ended_early(const sf_outcome *outcome, const sf_arrival *arrival, double longest) {
+    if (arrival->reached || outcome->diverged) return false;
+    return epochs_of(outcome) < longest || (outcome->train.reached && outcome->train.epochs == epochs_of(outcome));
+}
+
+/* A quantile that is the same whether the runs that ended early would have arrived at once or never; else NaN. */
+static double told_quantile(double *if_at_once, double *if_never, size_t count, double q) {
+    const double least = sf_quantile(if_at_once, count, q), most = sf_quantile(if_never, count, q);
+    return least == most ? most : NAN;
+}
+
+static sf_status summarize_arrivals(sf_summary *out, const sf_outcome *outcomes, size_t count) {
+    double *values, longest = 0;
+    SF_TRY(SF_NEW(&values, 4 * count));
+    double *const least[] = {values, values + count}, *const most[] = {values + 2 * count, values + 3 * count};
+    for (size_t i = 0; i < count; i++) longest = fmax(longest, epochs_of(&outcomes[i]));
+    for (size_t i = 0; i < count; i++) {
+        const sf_arrival *const arrivals[] = {&outcomes[i].train, &outcomes[i].heldout};
+        for (int set = 0; set < 2; set++) {
+            const bool hidden = ended_early(&outcomes[i], arrivals[set], longest);
+            most[set][i] = arrivals[set]->reached ? arrivals[set]->epochs : INFINITY;
+            least[set][i] = hidden ? epochs_of(&outcomes[i]) : most[set][i];
+        }
+    }
+    for (int q = 0; q < 3; q++) out->quartiles[q] = told_quantile(least[0], most[0], count, 0.25 * (q + 1));
+    out->heldout_median = told_quantile(least[1], most[1], count, 0.5);
+    sf_release(values);
+    return SF_OK;
+}
+
+static void count_outcomes(sf_summary *out, const sf_outcome *outcomes, size_t count) {
+    out->fewest = out->most = NAN;
+    for (size_t i = 0; i < count; i++) {
+        out->converged += outcomes[i].train.reached;
+        out->diverged += outcomes[i].diverged;
+        if (outcomes[i].train.reached || outcomes[i].diverged) continue;
+        out->fewest = fmin(out->fewest, epochs_of(&outcomes[i]));
+        out->most = fmax(out->most, epochs_of(&outcomes[i]));
+    }
+}
+
+enum { QUANTITIES = 4 };
 
 sf_status sf_summarize(sf_summary *out, const sf_outcome *outcomes, size_t count) {
     double *values;
     *out = (sf_summary){.runs = count};
+    count_outcomes(out, outcomes, count);
+    SF_TRY(summarize_arrivals(out, outcomes, count));
     SF_TRY(SF_NEW(&values, QUANTITIES * count));
-    double *arrivals = values, *heldout = arrivals + count, *last = heldout + count, *best = last + count,
-           *gap = best + count, *seconds = gap + count;
+    double *last = values, *best = last + count, *gap = best + count, *seconds = gap + count;
     for (size_t i = 0; i < count; i++) {
-        out->converged += outcomes[i].train.reached;
-        out->diverged += outcomes[i].diverged;
-        arrivals[i] = outcomes[i].train.reached ? outcomes[i].train.epochs : INFINITY;
-        heldout[i] = outcomes[i].heldout.reached ? outcomes[i].heldout.epochs : INFINITY;
         last[i] = outcomes[i].last_heldout;
         best[i] = outcomes[i].best_heldout;
         gap[i] = outcomes[i].last_train - outcomes[i].last_heldout;
         seconds[i] = outcomes[i].epoch_seconds;
     }
-    for (int q = 0; q < 3; q++) out->quartiles[q] = sf_quantile(arrivals, count, 0.25 * (q + 1));
-    out->heldout_median = median(heldout, count);
     out->last_heldout = median_known(last, count);
     out->best_heldout = median_known(best, count);
     out->gap = median_known(gap, count);
@@ -133,12 +176,44 @@ static sf_status pair_up(sf_verdict *v, const sf_outcome *ours, size_t our_count
     return SF_OK;
 }
 
-/* "in 6 epochs", or "never". */
-static void say_when(char out[32], double epochs) {
-    if (isfinite(epochs))
-        snprintf(out, 32, "in %.3g epoch%s", epochs, epochs == 1 ? "" : "s");
-    else
-        snprintf(out, 32, "never");
+enum { TIME_SIZE = 160 };
+
+/* "6 seeds of 40 epochs", of which none got there: no more than was tried. */
+static void say_tried(char out[TIME_SIZE], const sf_summary *of) {
+    char epochs[64] = "", diverged[48] = "";
+    if (of->fewest < of->most)
+        snprintf(epochs, sizeof epochs, " of %.0f to %.0f epochs", of->fewest, of->most);
+    else if (!isnan(of->most))
+        snprintf(epochs, sizeof epochs, " of %.0f epoch%s", of->most, of->most == 1 ? "" : "s");
+    if (of->diverged == of->runs)
+        snprintf(diverged, sizeof diverged, of->runs == 1 ? ", diverged" : ", all diverged");
+    else if (of->diverged > 0)
+        snprintf(diverged, sizeof diverged, " and %zu that diverged", of->diverged);
+    const size_t rest = of->diverged == of->runs ? of->runs : of->runs - of->diverged;
+    snprintf(out, TIME_SIZE, "%zu seed%s%s%s", rest, rest == 1 ? "" : "s", epochs, diverged);
+}
+
+/* "in 6 epochs", "in 2 of 6 seeds" where the median cannot be told, or "not (6 seeds of 40 epochs)". */
+static void say_when(char out[TIME_SIZE], const sf_summary *of) {
+    const double epochs = of->quartiles[1];
+    char tried[TIME_SIZE - 8];
+    if (of->converged == 0) {
+        say_tried(out, of);
+        snprintf(tried, sizeof tried, "%s", out);
+        snprintf(out, TIME_SIZE, "not (%s)", tried);
+    } else if (isfinite(epochs)) {
+        snprintf(out, TIME_SIZE, "in %.3g epoch%s", epochs, epochs == 1 ? "" : "s");
+    } else {
+        snprintf(out, TIME_SIZE, "in %zu of %zu seeds", of->converged, of->runs);
+    }
+}
+
+/* As say_when(), of a mechanism that got there, with how many seeds the median is of. */
+static void say_our_time(char out[TIME_SIZE], const sf_summary *of) {
+    say_when(out, of);
+    const size_t used = strlen(out);
+    if (isfinite(of->quartiles[1]))
+        snprintf(out + used, TIME_SIZE - used, " (median of %zu seed%s)", of->runs, of->runs == 1 ? "" : "s");
 }
 
 /* What the paired epochs say: a factor with its interval and p, or why there is none. */
@@ -208,22 +283,31 @@ sf_status sf_judge(sf_verdict *out, const char *name, const sf_outcome *ours, si
     SF_TRY(pair_up(out, ours, our_count, baseline, baseline_count));
     SF_TRY(sf_summarize(&us, ours, our_count));
     SF_TRY(sf_summarize(&them, baseline, baseline_count));
-    char our_time[32], their_time[32], speed[320], accuracy[ACCURACY_SIZE];
-    say_when(our_time, us.quartiles[1]);
-    say_when(their_time, them.quartiles[1]);
+    char our_time[TIME_SIZE], their_time[TIME_SIZE], speed[320], accuracy[ACCURACY_SIZE];
+    say_when(their_time, &them);
     say_speed(speed, out);
     if (!say_unmeasured(accuracy, name, &us, baseline_name, &them))
         say_accuracy(accuracy, out, us.best_heldout, them.best_heldout);
     char *sentence = out->sentence;
     const size_t size = sizeof out->sentence;
-    if (us.converged == 0 && them.converged == 0)
-        snprintf(sentence, size, "neither %s nor %s reaches %.3g %% (%zu and %zu seeds); %s", name, baseline_name,
-                 threshold, our_count, baseline_count, accuracy);
-    else if (us.converged == 0)
-        snprintf(sentence, size, "%s never reaches %.3g %% (%zu seed%s), %s %s; %s", name, threshold, our_count,
-                 our_count == 1 ? "" : "s", baseline_name, their_time, accuracy);
+    if (us.converged > 0) {
+        say_our_time(our_time, &us);
+        snprintf(sentence, size, "%s reaches %.3g %% %s, %s %s: %s; %s", name, threshold, our_time, baseline_name,
+                 their_time, speed, accuracy);
+        return SF_OK;
+    }
+    say_tried(our_time, &us);
+    if (them.converged > 0) {
+        snprintf(sentence, size, "%s does not reach %.3g %% (%s), %s %s; %s", name, threshold, our_time, baseline_name,
+                 their_time, accuracy);
+        return SF_OK;
+    }
+    say_tried(their_time, &them);
+    if (strcmp(our_time, their_time) == 0)
+        snprintf(sentence, size, "neither %s nor %s reaches %.3g %% (%s each); %s", name, baseline_name, threshold,
+                 our_time, accuracy);
     else
-        snprintf(sentence, size, "%s reaches %.3g %% %s (median of %zu seed%s), %s %s: %s; %s", name, threshold,
-                 our_time, our_count, our_count == 1 ? "" : "s", baseline_name, their_time, speed, accuracy);
+        snprintf(sentence, size, "neither %s nor %s reaches %.3g %% (%s; %s); %s", name, baseline_name, threshold,
+                 our_time, their_time, accuracy);
     return SF_OK;
 }

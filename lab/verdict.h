@@ -18,7 +18,9 @@ typedef struct sf_outcome { /* of one run */
 typedef struct sf_summary { /* of the runs of one mechanism */
     size_t runs, converged, diverged;
     double heldout_median; /* of epochs to the threshold on the held-out set */
-    double quartiles[3];   /* of epochs to the threshold on the training set; infinite: never */
+    double quartiles[3];   /* of epochs to the threshold on the training set; infinite: not in the epochs of these
+                              runs, NaN: runs that ended earlier than others hide it */
+    double fewest, most;   /* epochs of those that neither got there nor diverged; NaN: there are none */
     double last_heldout;   /* median over the runs that were measured, as those below; NaN: none was */
     double best_heldout;   /* median */
     double gap;            /* median of training minus held-out accuracy at the end */

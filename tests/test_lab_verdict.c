@@ -73,13 +73,13 @@ static void censored_baseline_gives_a_bound(void **state) {
     fill(topk, topk_epochs, 99);
     const sf_verdict v = judge("topk:5", topk, SEEDS, "full", full, SEEDS, 95);
     printf("  %s\n", v.sentence);
-    assert_says(&v, "full never:");
+    assert_says(&v, "full not (10 seeds of 100 epochs):");
     assert_says(&v, "at least 17 times faster");
     assert_says(&v, "held-out accuracy higher (99.0 vs 50.0");
     const sf_verdict back = judge("full", full, SEEDS, "topk:5", topk, SEEDS, 95);
-    assert_says(&back, "full never reaches 95 %");
+    assert_says(&back, "full does not reach 95 % (10 seeds of 100 epochs), topk:5 in 6 epochs");
     const sf_verdict neither = judge("banded:5", full, SEEDS, "block:5", full, SEEDS, 95);
-    assert_says(&neither, "neither banded:5 nor block:5 reaches 95 %");
+    assert_says(&neither, "neither banded:5 nor block:5 reaches 95 % (10 seeds of 100 epochs each)");
     assert_true(isnan(neither.speedup));
 }
 
@@ -156,6 +156,55 @@ static void diverged_runs_are_later_than_the_longest_curve(void **state) {
     assert_true(back.at_most && back.speedup == 50.0 / 200);
 }
 
+static void an_early_end_is_no_never(void **state) {
+    (void)state;
+    sf_outcome stopped[SEEDS], full[SEEDS];
+    sf_summary summary;
+    fill(full, full_epochs, 100);
+    fill(stopped, never, 80);
+    for (size_t i = 0; i < SEEDS; i++) stopped[i].train.epochs = (double)(3 + i); /* stopped at a lower accuracy */
+    assert_int_equal(sf_summarize(&summary, stopped, SEEDS), SF_OK);
+    for (int q = 0; q < 3; q++) assert_true(isnan(summary.quartiles[q])); /* anything later than 3 to 12 epochs */
+    const sf_verdict v = judge("stopped", stopped, SEEDS, "full", full, SEEDS, 95);
+    assert_true(v.sooner == 0 && v.later == 0); /* all of full came later than these were looked at */
+    assert_says(&v, "stopped does not reach 95 % (10 seeds of 3 to 12 epochs), full in 50 epochs");
+    assert_null(strstr(v.sentence, "never"));
+    const sf_verdict back = judge("full", full, SEEDS, "stopped", stopped, SEEDS, 95);
+    assert_says(&back, "full reaches 95 % in 50 epochs (median of 10 seeds), stopped not (10 seeds of 3 to 12 epochs)");
+    assert_says(&back, "no seed tells them apart");
+
+    fill(full, full_epochs, 100); /* 20, 41, 45, 48, 50, 50, 52, 55, 60, 79 */
+    full[4].train = (sf_arrival){.epochs = 70};
+    full[4].epochs = 70; /* instead of 79, the last: hides no quartile */
+    full[0].epochs = 200;
+    assert_int_equal(sf_summarize(&summary, full, SEEDS), SF_OK);
+    assert_true(summary.quartiles[0] == 45.75 && summary.quartiles[1] == 50 && summary.quartiles[2] == 54.25);
+    full[4].train.epochs = 49;
+    full[4].epochs = 49; /* it may have come next, or never */
+    assert_int_equal(sf_summarize(&summary, full, SEEDS), SF_OK);
+    assert_true(summary.quartiles[0] == 45.75 && isnan(summary.quartiles[1]) && isnan(summary.quartiles[2]));
+    for (size_t i = 0; i < SEEDS; i++) full[i].train.reached = i < 3, full[i].epochs = 200;
+    for (size_t i = 3; i < SEEDS; i++) full[i].train.epochs = 200;
+    const sf_verdict some = judge("some", full, SEEDS, "some", full, SEEDS, 95);
+    assert_says(&some, "some reaches 95 % in 3 of 10 seeds, some in 3 of 10 seeds");
+}
+
+static void a_run_that_stopped_on_arrival_may_still_generalize(void **state) {
+    (void)state;
+    sf_outcome one = {.train = {7, true}, .heldout = {7, false}, .epochs = 7};
+    sf_summary summary;
+    assert_int_equal(sf_summarize(&summary, &one, 1), SF_OK);
+    assert_true(summary.quartiles[1] == 7 && isnan(summary.heldout_median));
+    one.epochs = 40; /* it went on */
+    one.heldout.epochs = 40;
+    assert_int_equal(sf_summarize(&summary, &one, 1), SF_OK);
+    assert_true(isinf(summary.heldout_median));
+    one.diverged = true;
+    one.epochs = 7;
+    assert_int_equal(sf_summarize(&summary, &one, 1), SF_OK);
+    assert_true(isinf(summary.heldout_median)); /* no further epoch would bring it there */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clear_difference),
@@ -165,6 +214,8 @@ int main(void) {
         cmocka_unit_test(seeds_pair_by_value),
         cmocka_unit_test(what_was_never_measured_is_no_zero),
         cmocka_unit_test(diverged_runs_are_later_than_the_longest_curve),
+        cmocka_unit_test(an_early_end_is_no_never),
+        cmocka_unit_test(a_run_that_stopped_on_arrival_may_still_generalize),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,8 @@ sf_status sf_study_common(sf_config *out, const sf_study *study);
 
 /* Spans the grids; every run is checked, and identified. */
 sf_status sf_study_plan(sf_study *study);
+/* Refuses a plan whose runs would stop before what sf_study_judge() looks for, 95 % training accuracy. */
+sf_status sf_study_check_stops(const sf_study *study);
 /* Instead: the runs a store holds, or those for which the SQL condition holds. */
 sf_status sf_study_plan_stored(sf_study *study, sf_store *store, const char *where);
 /* Each run once, in the order of the plan. */
@@ -47,8 +49,8 @@ typedef struct sf_group { /* the runs of one task and variant: all but the seed 
     char name[SF_VARIANT_SIZE]; /* the mechanism, and other settings that vary; or the variant */
     size_t runs, finished;      /* planned; with all their epochs, stopped at the threshold, or diverged */
     size_t converged, diverged;
-    double quartiles[3];                    /* of epochs to 95 % training accuracy; infinite: never */
-    double heldout_median;                  /* of epochs to 95 % held-out accuracy */
+    double quartiles[3];                    /* of epochs to 95 % training accuracy; infinite: not in their epochs */
+    double heldout_median;                  /* of epochs to 95 % held-out accuracy; NaN: ended too early to tell */
     double last_heldout, best_heldout, gap; /* medians, percent; NaN: no run was ever measured */
     double epoch_seconds;                   /* median; NaN as well */
     size_t baseline;                        /* index of the group it is compared with; its own: with none */

@@ -384,6 +384,12 @@ class Refused(Study):
         self.plan_file(base + "schedule = cosine\n[short]\nepochs = 2\n[long]\nepochs = 5\n")  # too
         self.plan_file(base + "[short]\nepochs = 2\n[long]\nepochs = 5\n", "--epochs", "3")
 
+    def test_no_stop_before_what_is_measured(self):
+        self.bad(self.GOOD + "stop-at = 94\n", self.LAST + 1, "stop-at", "94", "95")
+        self.bad(self.GOOD + "[a]\n[b]\nlr = 0.3\nstop-at = 75\n", self.LAST + 4, "stop-at", "75", "95")
+        self.bad(self.GOOD + "[a]\nstop-at = 75\n[b]\nstop-at = 75\n", (self.LAST + 2, self.LAST + 4), "stop-at", "75", "95")
+        self.plan_file(self.GOOD + "stop-at = 94\n", "--stop-at", "95")
+
     def test_places(self):
         self.write("keep", "")
         os.mkdir(self.folder / "folder")

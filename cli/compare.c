@@ -6,10 +6,7 @@
 #include "cli/cli.h"
 
 static bool is_done(const sf_study *study, size_t run) {
-    size_t rows;
-    bool finished;
-    sf_study_curve(study, run, &rows, &finished);
-    return finished;
+    return sf_study_is_done(study, run);
 }
 
 /* One measurement a group, and none if all of it is done. */

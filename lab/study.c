@@ -300,6 +300,10 @@ const sf_epoch *sf_study_curve(const sf_study *study, size_t run, size_t *count,
     return study->rows + study->curves[run].first;
 }
 
+bool sf_study_is_done(const sf_study *study, size_t run) {
+    return study->curves[run].done;
+}
+
 typedef struct reading { /* a curve on its way from the store */
     sf_study *study;
     sf_curve *curve;
@@ -341,6 +345,7 @@ static sf_status read_curve(sf_study *study, sf_store *store, size_t i) {
     if (!found) return SF_OK;
     reading r = {.study = study, .curve = curve, .config = &plan->config};
     SF_TRY(sf_store_each_epoch(store, &run, read_row, &r));
+    SF_TRY(sf_store_satisfies(&curve->done, store, &run, &plan->config));
     curve->diverged = diverged_within(&run, &r, study->stored);
     const bool complete =
         study->stored ? strcmp(run.status, "done") == 0 : run.checkpoint_epoch >= (size_t)plan->config.epochs;

@@ -69,6 +69,9 @@ size_t sf_study_member(const sf_study *study, size_t group, size_t member);
 /* What sf_study_judge() read of a run: up to the epochs asked for; *finished says whether it counts. */
 const sf_epoch *sf_study_curve(const sf_study *study, size_t run, size_t *count, bool *finished);
 
+/* Whether a session would find nothing to do for the run: its results are there, and its checkpoints, too. */
+bool sf_study_is_done(const sf_study *study, size_t run);
+
 /* Seconds an epoch of a run may take on one core, from training a few of its batches. */
 sf_status sf_study_epoch_seconds(double *out, const sf_planned_run *run);
 /* Runs that a session of this study has under way at a time. */

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import unittest
 
 from harness import TINY, Case, run
@@ -227,6 +228,27 @@ class Results(Study):
         again = self.good(*words).out
         self.assertIn("6 of 6 runs were done before", again)
         self.assertNotRegex(again, r"(?m)^ *\d+/6 ")
+
+    def test_a_plan_says_what_will_be_trained(self):
+        """Of runs that are whole, too short or without their files: just what the command then does."""
+        words = ["compare", "even-pairs", *TINY, "--attention", "full", "--seed", "1,2,3"]
+        def both(*more):
+            planned = self.plan(*words, *more, cwd=self.folder)
+            told = self.good(*words, *more, cwd=self.folder).out
+            trained = 3 - int((re.search(r"(\d+) of 3 runs were done before", told) or [0, 0])[1])
+            self.assertEqual(sum(run.state == "to do" for run in planned), trained, told)
+            return trained
+        self.good("train", *words[1:], "--quiet", cwd=self.folder)
+        self.assertEqual(both(), 0)
+        self.assertEqual(both("--epochs", "3"), 3)
+        self.assertEqual(both("--epochs", "1"), 0)
+        files = sorted((self.folder / "semfocus-runs" / "checkpoints").iterdir())
+        self.assertGreaterEqual(len(files), 3)
+        files[0].unlink()
+        self.assertEqual(both(), 1)
+        self.assertEqual(both(), 0)
+        shutil.rmtree(self.folder / "semfocus-runs" / "checkpoints")
+        self.assertEqual(both(), 3)
 
     def test_default_report_and_store(self):
         """Without being told where, in the current folder."""

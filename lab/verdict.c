@@ -157,7 +157,8 @@ static void compare_pairs(sf_verdict *v, pairing *p, size_t our_count, size_t th
         p->logs[ratio_count] = log(ratio);
         p->ratios[ratio_count++] = ratio;
     }
-    v->interval = sf_bootstrap_median(p->ratios, ratio_count, 1, p->counters);
+    v->interval = (sf_interval){NAN, NAN}; /* one value says nothing about its spread */
+    if (ratio_count > 1) v->interval = sf_bootstrap_median(p->ratios, ratio_count, 1, p->counters);
     v->p_speed = v->at_least || v->at_most ? sf_sign_test(v->sooner, v->later) : sf_wilcoxon_test(p->logs, ratio_count);
     v->speedup = median(p->ratios, ratio_count);
     v->accuracy_difference = median(p->accuracies, v->measured);
@@ -216,6 +217,19 @@ static void say_our_time(char out[TIME_SIZE], const sf_summary *of) {
         snprintf(out + used, TIME_SIZE - used, " (median of %zu seed%s)", of->runs, of->runs == 1 ? "" : "s");
 }
 
+enum { INTERVAL_SIZE = 64 };
+
+/* Of the ratio, inside its parentheses, or of the factor, in some of its own; empty where there is none. */
+static void say_interval(char out[INTERVAL_SIZE], const sf_verdict *v, bool of_ratio, bool faster) {
+    const double low = v->interval.low, high = v->interval.high;
+    *out = '\0';
+    if (isnan(low)) return;
+    if (of_ratio)
+        snprintf(out, INTERVAL_SIZE, ", 95 %% interval %.2f-%.2f", low, high);
+    else
+        snprintf(out, INTERVAL_SIZE, " (95 %% interval %.2g-%.2g)", faster ? low : 1 / high, faster ? high : 1 / low);
+}
+
 /* What the paired epochs say: a factor with its interval and p, or why there is none. */
 static void say_speed(char out[320], const sf_verdict *v) {
     if (v->sooner + v->later == 0) {
@@ -224,25 +238,23 @@ static void say_speed(char out[320], const sf_verdict *v) {
     }
     const bool faster = v->speedup >= 1;
     const double factor = faster ? v->speedup : 1 / v->speedup;
-    const double low = faster ? v->interval.low : 1 / v->interval.high,
-                 high = faster ? v->interval.high : 1 / v->interval.low;
     const double smallest = sf_smallest_p(v->pairs);
     char evidence[96];
     if (smallest > significant)
-        snprintf(evidence, sizeof evidence, "%zu seed%s are too few for a test: at least 6 are needed", v->pairs,
-                 v->pairs == 1 ? "" : "s");
+        snprintf(evidence, sizeof evidence, "%zu seed%s too few for a test: at least 6 are needed", v->pairs,
+                 v->pairs == 1 ? " is" : "s are");
     else
         snprintf(evidence, sizeof evidence, "p = %.2g%s", v->p_speed,
                  v->p_speed > significant ? ", which may be chance" : "");
     /* a bound on the ratio is one on the factor, the other way round where it is the inverse */
     const bool larger = faster ? v->at_least : v->at_most, smaller = faster ? v->at_most : v->at_least;
     const char *bound = larger && smaller ? "about " : larger ? "at least " : smaller ? "at most " : "";
+    char interval[INTERVAL_SIZE];
+    say_interval(interval, v, factor < 1.05, faster);
     if (factor < 1.05)
-        snprintf(out, 320, "as fast (ratio %.2f, 95 %% interval %.2f-%.2f), %s", v->speedup, v->interval.low,
-                 v->interval.high, evidence);
+        snprintf(out, 320, "as fast (ratio %.2f%s), %s", v->speedup, interval, evidence);
     else
-        snprintf(out, 320, "%s%.2g times %s (95 %% interval %.2g-%.2g), %s", bound, factor,
-                 faster ? "faster" : "slower", low, high, evidence);
+        snprintf(out, 320, "%s%.2g times %s%s, %s", bound, factor, faster ? "faster" : "slower", interval, evidence);
 }
 
 enum { ACCURACY_SIZE = 320 };

@@ -33,7 +33,7 @@ typedef struct sf_verdict {
     size_t pairs;                           /* seeds that both have */
     size_t sooner, later;                   /* pairs decided either way */
     double speedup;                         /* median of the paired ratios; NaN where none can be formed */
-    sf_interval interval;                   /* 95 % bootstrap */
+    sf_interval interval;                   /* 95 % bootstrap; NaN for fewer than two ratios */
     bool at_least, at_most;                 /* some ratios are only bounds: the baseline, or we, never got there */
     double p_speed;                         /* Wilcoxon on log ratios; sign test where censoring leaves only bounds */
     size_t measured;                        /* pairs with held-out accuracies on both sides */

@@ -157,6 +157,16 @@ static void print_accuracies(FILE *out, const sf_group *g) {
             g->best_heldout, g->gap, g->epoch_seconds);
 }
 
+static void print_speedup(FILE *out, const sf_group *g, bool is_baseline) {
+    if (!isfinite(g->speedup)) {
+        fprintf(out, "<td>%s</td><td>–</td>", is_baseline ? "baseline" : "–");
+        return;
+    }
+    fprintf(out, "<td>%s%.3g", bound_of(g, false), g->speedup);
+    if (isfinite(g->low)) fprintf(out, " <small>(%.2g–%.2g)</small>", g->low, g->high);
+    fprintf(out, "</td><td>%.2g</td>", g->p_speed);
+}
+
 static void print_row(FILE *out, const sf_study *study, size_t i) {
     const sf_group *g = sf_study_group(study, i);
     fprintf(out, "<tr%s><th scope=\"row\">", g->baseline == i ? " class=\"baseline\"" : "");
@@ -168,11 +178,7 @@ static void print_row(FILE *out, const sf_study *study, size_t i) {
     }
     for (int q = 0; q < 3; q++) print_epochs(out, g->quartiles[q]);
     print_epochs(out, g->heldout_median);
-    if (isfinite(g->speedup))
-        fprintf(out, "<td>%s%.3g <small>(%.2g–%.2g)</small></td><td>%.2g</td>", bound_of(g, false), g->speedup, g->low,
-                g->high, g->p_speed);
-    else
-        fprintf(out, "<td>%s</td><td>–</td>", g->baseline == i ? "baseline" : "–");
+    print_speedup(out, g, g->baseline == i);
     print_accuracies(out, g);
     if (isfinite(g->quartiles[1]))
         fprintf(out, "<td><span class=\"time\">%.3g</span></td>", g->quartiles[1] * g->epoch_seconds);

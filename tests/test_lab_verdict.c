@@ -64,6 +64,15 @@ static void few_seeds_claim_nothing(void **state) {
     const sf_verdict v = judge("topk:5", topk, 3, "full", full, 3, 95);
     assert_says(&v, "3 seeds are too few for a test");
     assert_null(strstr(v.sentence, "p ="));
+    const sf_verdict one = judge("topk:5", topk, 1, "full", full, 1, 95);
+    assert_says(&one, "8.3 times faster, 1 seed is too few for a test");
+    assert_true(isnan(one.interval.low) && isnan(one.interval.high)); /* of one value there is no spread */
+    assert_null(strstr(one.sentence, "interval"));
+    const sf_verdict same = judge("full", full, 1, "full", full, 1, 95);
+    assert_says(&same, "no seed tells them apart");
+    full[0].train.epochs = 6.1;
+    const sf_verdict equal = judge("topk:5", topk, 1, "full", full, 1, 95);
+    assert_says(&equal, "as fast (ratio 1.02), 1 seed is too few for a test");
 }
 
 static void censored_baseline_gives_a_bound(void **state) {

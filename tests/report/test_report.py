@@ -713,7 +713,11 @@ class Unfinished(Case):
         for row in rows:
             self.assertEqual(row["epochs_q25"], row["epochs_q75"])
         self.assertIn("too few", rows[1]["verdict"])
+        self.assertNotRegex(rows[1]["verdict"], "interval|1 seed are|1 seeds")
+        self.assertIsNone(rows[1]["speedup_low"])
         page = Page((self.folder / "report.html").read_bytes())
+        self.assertNotRegex(page.visible_text, NOT_A_NUMBER)
+        self.assertNotIn("(", "".join("".join(cells) for cells in page.rows("even-pairs")), "an interval of one seed")
         self.assertEqual(page.verdicts(), [rows[1]["verdict"] + "."])
         self.assertEqual(page.root.find("path", "band"), [], "a band of one seed")
 

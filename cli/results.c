@@ -44,6 +44,7 @@ static json_t *group_as_json(const sf_study *study, size_t i) {
     json_object_set_new(row, "speedup_is_at_least", json_boolean(group->at_least));
     json_object_set_new(row, "speedup_is_at_most", json_boolean(group->at_most));
     json_object_set_new(row, "verdict", *group->sentence != '\0' ? json_text(group->sentence) : json_null());
+    json_object_set_new(row, "note", *group->note != '\0' ? json_text(group->note) : json_null());
     return row;
 }
 
@@ -91,6 +92,14 @@ static int name_width(const sf_study *study) {
     return (int)width;
 }
 
+/* Groups that differ in other settings have the same to say. */
+static bool is_new_note(const sf_study *study, size_t from, size_t i) {
+    const char *note = sf_study_group(study, i)->note;
+    for (size_t before = from; before < i; before++)
+        if (strcmp(sf_study_group(study, before)->note, note) == 0) return false;
+    return *note != '\0';
+}
+
 static void print_task(const sf_study *study, size_t from, size_t to, int width) {
     printf("%s: epochs to 95 %% training accuracy (quartiles; held-out: median), held-out accuracy, seconds an epoch\n",
            sf_study_group(study, from)->task);
@@ -100,6 +109,8 @@ static void print_task(const sf_study *study, size_t from, size_t to, int width)
     putchar('\n');
     for (size_t i = from; i < to; i++)
         if (*sf_study_group(study, i)->sentence != '\0') printf("%s.\n", sf_study_group(study, i)->sentence);
+    for (size_t i = from; i < to; i++)
+        if (is_new_note(study, from, i)) printf("%s.\n", sf_study_group(study, i)->note);
     putchar('\n');
 }
 

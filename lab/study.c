@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/attention.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -111,10 +112,20 @@ static sf_status check_same_length(const sf_planned_run *first, const char *firs
     return SF_OK;
 }
 
+/* A mechanism that keeps every key of these sequences is full attention. */
+static sf_status remember_asked(sf_planned *member, const sf_planned_run *run) {
+    sf_attention asked;
+    SF_TRY(sf_attention_parse(&asked, run->config.attention));
+    sf_attention_spell(member->asked, &asked);
+    if (strcmp(member->asked, run->attention) == 0) *member->asked = '\0';
+    return SF_OK;
+}
+
 /* Member m is the run that was just planned, or an equal one entered before. */
 static sf_status enter_member(sf_study *study, const char *const *labels, size_t m, uint32_t *table,
                               size_t table_size) {
     const sf_planned_run *fresh = &study->runs[study->run_count];
+    SF_TRY(remember_asked(&study->members[m], fresh));
     const size_t place = enter_run(study, table, table_size);
     study->members[m].run = place;
     if (&study->runs[place] == fresh) return SF_OK;

@@ -14,6 +14,7 @@ typedef struct sf_curve {
 
 typedef struct sf_planned { /* a run as a member of a group */
     size_t run, group;
+    char asked[SF_SPELLING_SIZE]; /* the mechanism that was asked for, where the run's is another one; or empty */
 } sf_planned;
 
 struct sf_study {

@@ -131,7 +131,9 @@ static double longest(const sf_outcome *const *outcomes, size_t count) {
 
 /* No further epoch would bring a run there that diverged. */
 static sf_arrival arrival_within(const sf_outcome *outcome, double epochs) {
-    return outcome->diverged && !outcome->train.reached ? (sf_arrival){.epochs = epochs} : outcome->train;
+    sf_arrival arrival = outcome->train;
+    if (outcome->diverged && !arrival.reached) arrival.epochs = epochs;
+    return arrival;
 }
 
 static void compare_pairs(sf_verdict *v, pairing *p, size_t our_count, size_t their_count) {

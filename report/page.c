@@ -201,6 +201,14 @@ static void print_table(FILE *out, const sf_study *study, size_t from, size_t to
           out);
     for (size_t g = from; g < to; g++) print_row(out, study, g);
     fputs("</tbody></table></div>\n", out);
+    for (size_t g = from; g < to; g++) {
+        if (*sf_study_group(study, g)->note == '\0') continue;
+        fputs("<p class=\"note\"><b>", out);
+        sf_markup_text(out, sf_study_group(study, g)->name);
+        fputs(":</b> ", out);
+        sf_markup_text(out, sf_study_group(study, g)->note);
+        fputs(".</p>\n", out);
+    }
 }
 
 static const sf_planned_run *first_run(const sf_study *study, size_t group) {

@@ -58,6 +58,7 @@ typedef struct sf_group { /* the runs of one task and variant: all but the seed 
     bool at_least, at_most;                 /* the speed-up is only a bound: some runs never got there */
     double p_accuracy;
     char sentence[1024]; /* the verdict; empty for the baseline */
+    char note[512];      /* which mechanisms that were asked for are the same as this one, and why; or empty */
 } sf_group;
 
 /* Reads the results of the planned runs. Groups come in the order of the plan, task by task. */

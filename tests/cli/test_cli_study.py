@@ -250,6 +250,25 @@ class Results(Study):
         shutil.rmtree(self.folder / "semfocus-runs" / "checkpoints")
         self.assertEqual(both(), 3)
 
+    def test_what_is_full_attention_is_said(self):
+        words = ["compare", "even-pairs", *TINY, "--seeds", "1", "--attention"]
+        def said(mechanisms, *more):
+            return [line for line in self.good(*words, mechanisms, *more).out.splitlines() if "every key" in line]
+        self.assertEqual(said("full,topk:7,banded:3"), [])
+        self.assertEqual(said("full,topk:8"), ["topk:8 keeps every key of 8: it is full attention."])
+        self.assertEqual(said("topk:8", "--seeds", "2"), ["topk:8 keeps every key of 8: it is full attention."])
+        both = ["topk:8, block:9 keep every key of 8: they are full attention."]
+        self.assertEqual(said("full,topk:8,block:9,topk:3"), both)
+        self.assertEqual(said("full,topk:8,block:9,topk:8", "--lr", "0.1,0.2"), both, "once")
+        self.assertEqual(said("full,topk:8", "--length", "8,12"), ["topk:8 keeps every key of 8: it is full attention."])
+        rows = json.loads(self.good(*words, "full,topk:8,topk:3", "--json").out)
+        self.assertEqual([(row["variant"], row["note"]) for row in rows],
+                         [("full", "topk:8 keeps every key of 8: it is full attention"), ("topk:3", None)])
+        path = self.write("data.tsv", "tokens\tlabel\n" + "0 1 1\t1\n1 0 1\t0\n" * 8)
+        lines = self.good("compare", f"tsv:{path}", *TINY[TINY.index("--blocks"):], "--seeds", "1", "--attention",
+                          "full,topk:3").out
+        self.assertIn("topk:3 keeps every key of the longest sequence: it is full attention.\n", lines)
+
     def test_default_report_and_store(self):
         """Without being told where, in the current folder."""
         self.write("study.ini", "task = even-pairs\nseeds = 1\n" + SMALL)

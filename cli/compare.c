@@ -6,10 +6,7 @@
 #include "cli/cli.h"
 
 static bool is_done(const sf_study *study, size_t run) {
-    size_t rows;
-    bool finished;
-    sf_study_curve(study, run, &rows, &finished);
-    return finished;
+    return sf_study_is_done(study, run);
 }
 
 /* One measurement a group, and none if all of it is done. */
@@ -113,6 +110,7 @@ int conduct_study(sf_study *study, const cli_request *request) {
     sf_config config;
     sf_status status = sf_study_common(&config, study);
     if (status == SF_OK) status = sf_study_plan(study);
+    if (status == SF_OK) status = sf_study_check_stops(study);
     if (status != SF_OK) return fail(status);
     if (config.fail_fast && sf_config_given(&config, "keep-going") && config.keep_going)
         return fail_usage("both --keep-going and --fail-fast were given; choose one");

@@ -59,6 +59,7 @@ static json_t *group_as_json(const sf_study *study, size_t i) {
     json_object_set_new(row, "speedup_is_at_least", json_boolean(group->at_least));
     json_object_set_new(row, "speedup_is_at_most", json_boolean(group->at_most));
     json_object_set_new(row, "verdict", *group->sentence != '\0' ? json_text(group->sentence) : json_null());
+    json_object_set_new(row, "note", *group->note != '\0' ? json_text(group->note) : json_null());
     return row;
 }
 
@@ -67,6 +68,13 @@ static void print_epochs(double epochs) {
         printf(" %6.3g", epochs);
     else
         printf(" %6s", isnan(epochs) ? "-" : "never");
+}
+
+static void print_or_dash(const char *format, int width, double value) {
+    if (isnan(value))
+        printf(" %*s", width, "-");
+    else
+        printf(format, value);
 }
 
 static void print_group(const sf_study *study, size_t i, int width) {
@@ -81,9 +89,12 @@ static void print_group(const sf_study *study, size_t i, int width) {
         printf(" %8s", speedup);
     else
         printf(" %8s", is_baseline(study, i) ? "baseline" : "-");
-    if (group->finished > 0)
-        printf(" %8.2f%% %8.2f%% %6.1f %8.3g", group->last_heldout, group->best_heldout, group->gap,
-               group->epoch_seconds);
+    if (group->finished > 0) {
+        print_or_dash(" %8.2f%%", 9, group->last_heldout);
+        print_or_dash(" %8.2f%%", 9, group->best_heldout);
+        print_or_dash(" %6.1f", 6, group->gap);
+        print_or_dash(" %8.3g", 8, group->epoch_seconds);
+    }
     printf(group->diverged > 0 ? "  %zu diverged\n" : "\n", group->diverged);
 }
 
@@ -96,6 +107,14 @@ static int name_width(const sf_study *study) {
     return (int)width;
 }
 
+/* Groups that differ in other settings have the same to say. */
+static bool is_new_note(const sf_study *study, size_t from, size_t i) {
+    const char *note = sf_study_group(study, i)->note;
+    for (size_t before = from; before < i; before++)
+        if (strcmp(sf_study_group(study, before)->note, note) == 0) return false;
+    return *note != '\0';
+}
+
 static void print_task(const sf_study *study, size_t from, size_t to, int width) {
     printf("%s: epochs to 95 %% training accuracy (quartiles; held-out: median), held-out accuracy, seconds an epoch\n",
            sf_study_group(study, from)->task);
@@ -105,6 +124,8 @@ static void print_task(const sf_study *study, size_t from, size_t to, int width)
     putchar('\n');
     for (size_t i = from; i < to; i++)
         if (*sf_study_group(study, i)->sentence != '\0') printf("%s.\n", sf_study_group(study, i)->sentence);
+    for (size_t i = from; i < to; i++)
+        if (is_new_note(study, from, i)) printf("%s.\n", sf_study_group(study, i)->note);
     putchar('\n');
 }
 

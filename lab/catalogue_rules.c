@@ -33,7 +33,7 @@ static void add_epochs(sf_paper_row *row, const char *name, double epochs) {
     if (isfinite(epochs))
         add_numbers(row, "%s in %.4g epochs", name, epochs);
     else
-        add_numbers(row, "%s never", name);
+        add_numbers(row, isnan(epochs) ? "%s not known" : "%s never", name);
 }
 
 static void add_seeds(sf_paper_row *row, size_t pairs, double p) {
@@ -88,16 +88,16 @@ void sf_rule_not_sooner(sf_paper_row *row, const sf_verdict *v, const sf_summary
 void sf_rule_as_accurate(sf_paper_row *row, const sf_verdict *v, const sf_summary *us, const sf_summary *them,
                          size_t fewest) {
     row->word = SF_NOT_ENOUGH_RUNS;
-    if (v->pairs == 0) {
-        add_numbers(row, "no seeds in common yet");
+    if (v->measured == 0) {
+        add_numbers(row, v->pairs == 0 ? "no seeds in common yet" : "diverged before the first evaluation");
         return;
     }
     add_numbers(row, "best held-out accuracy: this %.1f %%, full %.1f %%", us->best_heldout, them->best_heldout);
-    add_seeds(row, v->pairs, v->p_accuracy);
-    if (v->pairs < fewest) return;
+    add_seeds(row, v->measured, v->p_accuracy);
+    if (v->measured < fewest) return;
     if (v->accuracy_difference >= -equal_accuracy)
         row->word = SF_AGREES;
-    else if (!can_test(v->pairs) || v->p_accuracy < significant)
+    else if (!can_test(v->measured) || v->p_accuracy < significant)
         row->word = SF_DISAGREES;
 }
 
@@ -113,7 +113,16 @@ void sf_rule_fits(sf_paper_row *row, const double *accuracies /* [count] */, siz
                 best);
 }
 
+/* Runs that diverged before their first evaluation say nothing about accuracy. */
+static bool is_unmeasured(sf_paper_row *row, double heldout, size_t count) {
+    if (count == 0 || !isnan(heldout)) return false;
+    row->word = SF_NOT_ENOUGH_RUNS;
+    add_numbers(row, "diverged before the first evaluation, %zu seed%s", count, count == 1 ? "" : "s");
+    return true;
+}
+
 void sf_rule_generalizes(sf_paper_row *row, double heldout, double guess, bool should, size_t count, size_t fewest) {
+    if (is_unmeasured(row, heldout, count)) return;
     const bool does = heldout >= guess + above_guess;
     row->word = count < fewest || count == 0 ? SF_NOT_ENOUGH_RUNS : does == should ? SF_AGREES : SF_DISAGREES;
     add_numbers(row, "held-out accuracy %.1f %%, guessing %.3g %%, %zu seed%s; said to %s", count > 0 ? heldout : 0,
@@ -121,6 +130,7 @@ void sf_rule_generalizes(sf_paper_row *row, double heldout, double guess, bool s
 }
 
 void sf_rule_near_guess(sf_paper_row *row, double heldout, double guess, size_t count, size_t fewest) {
+    if (is_unmeasured(row, heldout, count)) return;
     const bool near = fabs(heldout - guess) <= near_guess;
     row->word = count < fewest || count == 0 ? SF_NOT_ENOUGH_RUNS : near ? SF_AGREES : SF_DISAGREES;
     add_numbers(row, "held-out accuracy %.1f %%, guessing %.3g %%, %zu seed%s", count > 0 ? heldout : 0, guess, count,

@@ -6,6 +6,9 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "lab/study.h"
+#include "train/data.h"
+
+enum { LIST_SIZE = 384 }; /* of mechanisms, within a note */
 
 typedef struct identity { /* of a group */
     const char *label;
@@ -73,6 +76,35 @@ static int by_group(const void *a, const void *b) {
     const sf_planned *left = a, *right = b;
     if (left->group != right->group) return left->group < right->group ? -1 : 1;
     return (left->run > right->run) - (left->run < right->run);
+}
+
+static bool is_listed(const char *list, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += length)
+        if ((at == list || at[-1] == ' ') && (at[length] == ',' || at[length] == '\0')) return true;
+    return false;
+}
+
+/* Collects in each group's note the mechanisms that were asked for by another name. */
+static void list_asked(sf_study *study, const size_t *place_of) {
+    for (size_t m = 0; m < study->member_count; m++) {
+        char *list = study->groups[place_of[study->members[m].group]].note;
+        const char *asked = study->members[m].asked;
+        const size_t used = strlen(list), room = LIST_SIZE - used;
+        if (*asked != '\0' && !is_listed(list, asked) && strlen(asked) + 2 < room)
+            snprintf(list + used, room, "%s%s", used > 0 ? ", " : "", asked);
+    }
+}
+
+/* Makes a sentence of the list. */
+static void say_asked(sf_group *group, const sf_planned_run *run) {
+    const size_t used = strlen(group->note);
+    if (used == 0) return;
+    const bool several = strchr(group->note, ',') != NULL;
+    char keys[32] = "the longest sequence";
+    if (!sf_run_data_is_tsv(run->task)) snprintf(keys, sizeof keys, "%lld", (long long)run->config.length);
+    snprintf(group->note + used, sizeof group->note - used, " keep%s every key of %s: %s %s attention",
+             several ? "" : "s", keys, several ? "they are" : "it is", run->attention);
 }
 
 /* Puts members in the order of their groups; a run that was named twice is one member. */
@@ -162,6 +194,8 @@ static sf_status make_groups(sf_study *study, const identity *groups, size_t cou
         study->groups[g].task = groups[g].run->task;
         study->groups[g].baseline = baseline_of(groups, count, g);
     }
+    list_asked(study, place_of);
+    for (size_t g = 0; g < count; g++) say_asked(&study->groups[g], groups[g].run);
     order_members(study, place_of);
     sf_release(place_of);
     for (size_t from = 0, to; from < count; from = to) {

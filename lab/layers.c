@@ -205,12 +205,17 @@ void sf_grid_close(sf_grid *grid) {
     release_axis(&grid->seeds);
 }
 
+static bool begins_with(const char *sentence, const char *name) {
+    const size_t length = strlen(name);
+    return strncmp(sentence, name, length) == 0 && sentence[length] == ' ';
+}
+
 size_t sf_grid_line_of(const sf_grid *grid, const char *sentence) {
-    for (size_t a = 0; a < grid->axis_count; a++) {
-        const char *name = grid->axes[a].setting->name;
-        const size_t length = strlen(name);
-        if (strncmp(sentence, name, length) == 0 && sentence[length] == ' ') return grid->axes[a].line;
-    }
+    for (size_t a = 0; a < grid->axis_count; a++)
+        if (begins_with(sentence, grid->axes[a].setting->name)) return grid->axes[a].line;
+    const sf_setting *setting; /* that this variant leaves alone */
+    for (size_t i = 0; *grid->name != '\0' && (setting = sf_setting_at(i)) != NULL; i++)
+        if (begins_with(sentence, setting->name)) return grid->line;
     return grid->task_line; /* else it is about the data */
 }
 

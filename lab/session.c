@@ -48,24 +48,8 @@ static void emit(const hall *h, sf_event event) {
     h->session->on_event(h->session->context, &event);
 }
 
-static bool has_files(const hall *h, const sf_stored_run *run) {
-    char path[SF_CHECKPOINT_PATH_SIZE];
-    sf_store_checkpoint_path(path, h->store, run->id, false, run->checkpoint_epoch);
-    if (run->checkpoint_epoch > 0 && access(path, F_OK) != 0) return false;
-    sf_store_checkpoint_path(path, h->store, run->id, true, run->best_saved_epoch);
-    return run->best_saved_epoch == 0 || access(path, F_OK) == 0;
-}
-
-/* Whether the stored run already has what was asked for. Only what a checkpoint backs counts. */
-static sf_status is_satisfied(bool *out, hall *h, const job *j) {
-    const sf_config *config = &j->plan->config;
-    *out = has_files(h, &j->run) &&
-           (strcmp(j->run.status, "diverged") == 0 || j->run.checkpoint_epoch >= (size_t)config->epochs);
-    if (*out || config->stop_at <= 0 || j->run.checkpoint_epoch == 0 || !has_files(h, &j->run)) return SF_OK;
-    size_t epoch;
-    SF_TRY(sf_store_first_epoch_at(&epoch, h->store, &j->run, config->stop_at, j->run.checkpoint_epoch));
-    *out = epoch > 0;
-    return SF_OK;
+static sf_status is_satisfied(bool *out, const hall *h, const job *j) {
+    return sf_store_satisfies(out, h->store, &j->run, &j->plan->config);
 }
 
 static bool needs_tidying(const sf_stored_run *run) {

@@ -54,6 +54,10 @@ void sf_store_sweep(const sf_store *store, const char *id, size_t epoch, size_t 
 sf_status sf_store_finish(sf_store *store, const sf_stored_run *run, const char *status, const char *message,
                           size_t diverged_epoch, size_t diverged_step);
 
+/* Whether the run already has what these settings ask for, so that nothing is left to train. Only what a checkpoint
+ * backs counts, and only while its files are there. */
+sf_status sf_store_satisfies(bool *out, sf_store *store, const sf_stored_run *run, const sf_config *config);
+
 /* First epoch, up to `epochs`, with at least this training accuracy; 0: none. */
 sf_status sf_store_first_epoch_at(size_t *out, sf_store *store, const sf_stored_run *run, double accuracy,
                                   size_t epochs);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "io/atomic_file.h"
@@ -9,6 +10,25 @@
 #include "kernels/cpu/cpu.h"
 #include "lab/saved_state.h"
 #include "train/checkpoint.h"
+
+static bool has_files(const sf_store *store, const sf_stored_run *run) {
+    char path[SF_CHECKPOINT_PATH_SIZE];
+    sf_store_checkpoint_path(path, store, run->id, false, run->checkpoint_epoch);
+    if (run->checkpoint_epoch > 0 && access(path, F_OK) != 0) return false;
+    sf_store_checkpoint_path(path, store, run->id, true, run->best_saved_epoch);
+    return run->best_saved_epoch == 0 || access(path, F_OK) == 0;
+}
+
+sf_status sf_store_satisfies(bool *out, sf_store *store, const sf_stored_run *run, const sf_config *config) {
+    *out = false;
+    if (!has_files(store, run)) return SF_OK;
+    *out = strcmp(run->status, "diverged") == 0 || run->checkpoint_epoch >= (size_t)config->epochs;
+    if (*out || config->stop_at <= 0 || run->checkpoint_epoch == 0) return SF_OK;
+    size_t epoch;
+    SF_TRY(sf_store_first_epoch_at(&epoch, store, run, config->stop_at, run->checkpoint_epoch));
+    *out = epoch > 0;
+    return SF_OK;
+}
 
 typedef struct numbering {
     size_t next;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/attention.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -90,6 +91,49 @@ static size_t enter_run(sf_study *study, uint32_t *table, size_t table_size) {
     return study->run_count - 1;
 }
 
+/* A run is trained once: what says how long, and makes no other run, must be the same for all who ask for it. */
+static sf_status check_same_length(const sf_planned_run *first, const char *first_name, const sf_planned_run *second,
+                                   const char *second_name) {
+    static const char *const names[] = {"epochs", "stop-at"};
+    char variants[2][SF_QUOTE_SIZE], values[2][SF_TEXT_SIZE];
+    sf_text_quote(variants[0], first_name);
+    sf_text_quote(variants[1], second_name);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const sf_setting *setting;
+        SF_TRY(sf_setting_find(&setting, names[i], SF_RUN_GROUPS));
+        sf_config_text(values[0], &first->config, setting);
+        sf_config_text(values[1], &second->config, setting);
+        if (strcmp(values[0], values[1]) != 0)
+            return sf_fail(SF_BAD_INPUT,
+                           "%s is %s in the variant '%s' but %s in '%s', and both ask for the same runs, which are "
+                           "trained once; give them one value, or let them differ in another setting",
+                           names[i], values[0], variants[0], values[1], variants[1]);
+    }
+    return SF_OK;
+}
+
+/* A mechanism that keeps every key of these sequences is full attention. */
+static sf_status remember_asked(sf_planned *member, const sf_planned_run *run) {
+    sf_attention asked;
+    SF_TRY(sf_attention_parse(&asked, run->config.attention));
+    sf_attention_spell(member->asked, &asked);
+    if (strcmp(member->asked, run->attention) == 0) *member->asked = '\0';
+    return SF_OK;
+}
+
+/* Member m is the run that was just planned, or an equal one entered before. */
+static sf_status enter_member(sf_study *study, const char *const *labels, size_t m, uint32_t *table,
+                              size_t table_size) {
+    const sf_planned_run *fresh = &study->runs[study->run_count];
+    SF_TRY(remember_asked(&study->members[m], fresh));
+    const size_t place = enter_run(study, table, table_size);
+    study->members[m].run = place;
+    if (&study->runs[place] == fresh) return SF_OK;
+    size_t first = 0;
+    while (study->members[first].run != place) first++;
+    return check_same_length(&study->runs[place], labels[first], fresh, labels[m]);
+}
+
 /* A failure of a study that came from a file says where in it; line 0 is the command line's. */
 static sf_status name_place(sf_status status, const sf_study *study, size_t line) {
     return study->path == NULL || line == 0 ? status : sf_fail_in(status, "%s:%zu", study->path, line);
@@ -104,9 +148,9 @@ static sf_status plan_grids(sf_study *study, const sf_grid *grids, size_t grid_c
     for (size_t g = 0; g < grid_count && status == SF_OK; g++) {
         for (size_t i = 0; i < grids[g].runs && status == SF_OK; i++, m++) {
             status = sf_grid_run(&study->runs[study->run_count], &grids[g], i);
-            if (status != SF_OK) status = name_place(status, study, sf_grid_line_of(&grids[g], sf_message()));
-            if (status == SF_OK) study->members[m].run = enter_run(study, table, table_size);
             labels[m] = grids[g].name;
+            if (status == SF_OK) status = enter_member(study, labels, m, table, table_size);
+            if (status != SF_OK) status = name_place(status, study, sf_grid_line_of(&grids[g], sf_message()));
         }
     }
     sf_release(table);
@@ -146,6 +190,29 @@ sf_status sf_study_plan(sf_study *study) {
     sf_release(grids);
     sf_release(labels);
     return status;
+}
+
+/* The line of the study file that says to stop there; 0: none does. */
+static size_t line_of_stop(const sf_study *study, double stop) {
+    for (size_t i = 0; i < study->layer_count; i++) {
+        const sf_axis *axis = sf_layer_find(&study->layers[i], "stop-at");
+        if (axis != NULL && strtod(axis->values[0], NULL) == stop) return axis->line;
+    }
+    return 0;
+}
+
+sf_status sf_study_check_stops(const sf_study *study) {
+    for (size_t i = 0; i < study->run_count; i++) {
+        const double stop = study->runs[i].config.stop_at;
+        if (stop <= 0 || stop >= SF_CONVERGED_AT) continue;
+        const sf_status status =
+            sf_fail(SF_BAD_INPUT,
+                    "stop-at is %.10g but runs are compared by their epochs to %.3g %% training accuracy, before which "
+                    "they would stop; give %.3g or more, or leave it out",
+                    stop, SF_CONVERGED_AT, SF_CONVERGED_AT);
+        return name_place(status, study, line_of_stop(study, stop));
+    }
+    return SF_OK;
 }
 
 typedef struct collecting { /* runs of a store, on their way into a study */
@@ -244,6 +311,10 @@ const sf_epoch *sf_study_curve(const sf_study *study, size_t run, size_t *count,
     return study->rows + study->curves[run].first;
 }
 
+bool sf_study_is_done(const sf_study *study, size_t run) {
+    return study->curves[run].done;
+}
+
 typedef struct reading { /* a curve on its way from the store */
     sf_study *study;
     sf_curve *curve;
@@ -269,6 +340,12 @@ static void read_row(void *context, const sf_epoch *row) {
     r->stopped = r->config->stop_at > 0 && row->train_accuracy >= r->config->stop_at;
 }
 
+/* What a longer run did after the epochs asked for, or after it stopped, does not count. */
+static bool diverged_within(const sf_stored_run *run, const reading *r, bool stored) {
+    if (strcmp(run->status, "diverged") != 0) return false;
+    return stored || (!r->stopped && run->diverged_epoch <= (size_t)r->config->epochs);
+}
+
 static sf_status read_curve(sf_study *study, sf_store *store, size_t i) {
     const sf_planned_run *plan = &study->runs[i];
     sf_curve *curve = &study->curves[i];
@@ -279,7 +356,8 @@ static sf_status read_curve(sf_study *study, sf_store *store, size_t i) {
     if (!found) return SF_OK;
     reading r = {.study = study, .curve = curve, .config = &plan->config};
     SF_TRY(sf_store_each_epoch(store, &run, read_row, &r));
-    curve->diverged = strcmp(run.status, "diverged") == 0;
+    SF_TRY(sf_store_satisfies(&curve->done, store, &run, &plan->config));
+    curve->diverged = diverged_within(&run, &r, study->stored);
     const bool complete =
         study->stored ? strcmp(run.status, "done") == 0 : run.checkpoint_epoch >= (size_t)plan->config.epochs;
     curve->finished = curve->diverged || complete || (r.stopped && run.checkpoint_epoch >= curve->count);
@@ -304,8 +382,8 @@ static void arrive(sf_arrival *arrival, bool now, size_t epoch) {
 
 sf_outcome sf_study_outcome(const sf_study *study, size_t run) {
     const sf_curve *curve = &study->curves[run];
-    const sf_config *config = &study->runs[run].config;
-    sf_outcome out = {.seed = config->seed, .diverged = curve->diverged};
+    sf_outcome out = {.seed = study->runs[run].config.seed, .epochs = curve->count, .diverged = curve->diverged};
+    if (curve->count == 0) out.last_train = out.last_heldout = out.best_heldout = out.epoch_seconds = NAN;
     for (size_t i = 0; i < curve->count; i++) {
         const sf_epoch *row = &study->rows[curve->first + i];
         arrive(&out.train, row->train_accuracy >= SF_CONVERGED_AT, row->epoch);
@@ -314,10 +392,6 @@ sf_outcome sf_study_outcome(const sf_study *study, size_t run) {
         out.last_heldout = row->heldout_accuracy;
         if (row->heldout_accuracy > out.best_heldout) out.best_heldout = row->heldout_accuracy;
         out.epoch_seconds += row->seconds / (double)curve->count;
-    }
-    if (curve->diverged) { /* no further epoch would bring it there */
-        arrive(&out.train, false, (size_t)config->epochs);
-        arrive(&out.heldout, false, (size_t)config->epochs);
     }
     return out;
 }

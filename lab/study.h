@@ -9,10 +9,12 @@
 typedef struct sf_curve {
     size_t first, count; /* of the study's rows */
     bool finished, diverged;
+    bool done; /* a session has nothing to train of it */
 } sf_curve;
 
 typedef struct sf_planned { /* a run as a member of a group */
     size_t run, group;
+    char asked[SF_SPELLING_SIZE]; /* the mechanism that was asked for, where the run's is another one; or empty */
 } sf_planned;
 
 struct sf_study {

@@ -328,7 +328,10 @@ static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_
         fprintf(out, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"", at, row.y);
         if (standalone) fprintf(out, " fill=\"%s\" fill-opacity=\"0.55\"", colour);
         fprintf(out, "><title>seed %lld: ", (long long)runs[run].config.seed);
-        fprintf(out, epoch > 0 ? "epoch %zu</title></circle>\n" : "never</title></circle>\n", epoch);
+        size_t trained;
+        sf_study_curve(study, run, &trained, &finished);
+        fprintf(out, epoch > 0 ? "epoch %zu</title></circle>\n" : "not in %zu epochs</title></circle>\n",
+                epoch > 0 ? epoch : trained);
     }
     fputs("</g>\n", out);
 }
@@ -345,7 +348,7 @@ static sf_status draw_convergence(FILE *out, const sf_figure *figure, const sf_s
     fputs(">\n", out);
     if (standalone) print_lone_style(out, height);
     sf_svg_axis(out, &x, &y, true, true, "epochs to 95 % training accuracy");
-    fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">never</text>\n", x.to + NEVER,
+    fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">not reached</text>\n", x.to + NEVER,
             y.from + 18);
     for (size_t g = from; g < to; g++) {
         const double bottom = 14 + row_height * (double)(g - from + 1), middle = bottom - 0.5 * ROW;

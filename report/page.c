@@ -59,7 +59,7 @@ static void print_verdict(FILE *out, const sf_group *group) {
     const bool faster = group->speedup >= 1;
     fputs("<li><span class=\"factor\">", out);
     if (group->converged == 0)
-        fputs("never</span><span class=\"direction\">converges</span><p>", out);
+        fputs("not</span><span class=\"direction\">at 95 %</span><p>", out);
     else if (isfinite(group->speedup) && fabs(log(group->speedup)) < log(1.05))
         fputs("1×</span><span class=\"direction\">as fast</span><p>", out);
     else if (isfinite(group->speedup))
@@ -148,6 +148,25 @@ static void print_epochs(FILE *out, double epochs) {
         fprintf(out, "<td>%s</td>", isnan(epochs) ? "–" : "never");
 }
 
+static void print_accuracies(FILE *out, const sf_group *g) {
+    if (isnan(g->best_heldout)) {
+        fputs("<td>–</td><td>–</td><td>–</td><td>–</td>", out);
+        return;
+    }
+    fprintf(out, "<td>%.2f</td><td>%.2f</td><td>%.1f</td><td><span class=\"time\">%.3g</span></td>", g->last_heldout,
+            g->best_heldout, g->gap, g->epoch_seconds);
+}
+
+static void print_speedup(FILE *out, const sf_group *g, bool is_baseline) {
+    if (!isfinite(g->speedup)) {
+        fprintf(out, "<td>%s</td><td>–</td>", is_baseline ? "baseline" : "–");
+        return;
+    }
+    fprintf(out, "<td>%s%.3g", bound_of(g, false), g->speedup);
+    if (isfinite(g->low)) fprintf(out, " <small>(%.2g–%.2g)</small>", g->low, g->high);
+    fprintf(out, "</td><td>%.2g</td>", g->p_speed);
+}
+
 static void print_row(FILE *out, const sf_study *study, size_t i) {
     const sf_group *g = sf_study_group(study, i);
     fprintf(out, "<tr%s><th scope=\"row\">", g->baseline == i ? " class=\"baseline\"" : "");
@@ -159,17 +178,12 @@ static void print_row(FILE *out, const sf_study *study, size_t i) {
     }
     for (int q = 0; q < 3; q++) print_epochs(out, g->quartiles[q]);
     print_epochs(out, g->heldout_median);
-    if (isfinite(g->speedup))
-        fprintf(out, "<td>%s%.3g <small>(%.2g–%.2g)</small></td><td>%.2g</td>", bound_of(g, false), g->speedup, g->low,
-                g->high, g->p_speed);
-    else
-        fprintf(out, "<td>%s</td><td>–</td>", g->baseline == i ? "baseline" : "–");
-    fprintf(out, "<td>%.2f</td><td>%.2f</td><td>%.1f</td><td><span class=\"time\">%.3g</span></td>", g->last_heldout,
-            g->best_heldout, g->gap, g->epoch_seconds);
+    print_speedup(out, g, g->baseline == i);
+    print_accuracies(out, g);
     if (isfinite(g->quartiles[1]))
         fprintf(out, "<td><span class=\"time\">%.3g</span></td>", g->quartiles[1] * g->epoch_seconds);
     else
-        fputs("<td>never</td>", out);
+        print_epochs(out, g->quartiles[1]);
     fprintf(out, g->diverged > 0 ? "<td>%zu diverged</td></tr>\n" : "<td></td></tr>\n", g->diverged);
 }
 
@@ -187,6 +201,14 @@ static void print_table(FILE *out, const sf_study *study, size_t from, size_t to
           out);
     for (size_t g = from; g < to; g++) print_row(out, study, g);
     fputs("</tbody></table></div>\n", out);
+    for (size_t g = from; g < to; g++) {
+        if (*sf_study_group(study, g)->note == '\0') continue;
+        fputs("<p class=\"note\"><b>", out);
+        sf_markup_text(out, sf_study_group(study, g)->name);
+        fputs(":</b> ", out);
+        sf_markup_text(out, sf_study_group(study, g)->note);
+        fputs(".</p>\n", out);
+    }
 }
 
 static const sf_planned_run *first_run(const sf_study *study, size_t group) {
@@ -339,24 +361,27 @@ static sf_status print_environments(FILE *out, const sf_study *study, sf_store *
 static void print_ending(FILE *out, const char *command) {
     fputs("<section>\n<h2>Make it again</h2>\n<pre><code>", out);
     sf_markup_text(out, command);
-    fputs("</code></pre>\n<p class=\"note\">The same command gives the same numbers, bit by bit, on any number of "
-          "threads of one kind of CPU (its instruction set is named above); only times differ.</p>\n</section>\n"
-          "<section>\n<h2>How to read it</h2>\n"
-          "<p>A run <b>converges</b> at the first epoch whose training accuracy, measured without dropout on the whole "
-          "training set, is at least 95 %. A run that never gets there is not dropped: it counts as later than all its "
-          "epochs. The <b>speed-up</b> is the median over seeds of (epochs of the baseline) / (epochs of this one), "
-          "each seed "
-          "being its own pair, with a 95 % bootstrap interval. <b>p</b> is Wilcoxon’s signed-rank test on those pairs, "
-          "exact "
-          "up to 200 of them, or the exact sign test where some ratios are only bounds; fewer than six seeds cannot "
-          "reach 0.05. "
-          "<b>Best</b> and <b>last</b> are medians over seeds of the best and the last held-out accuracy, the "
-          "<b>gap</b> that of "
-          "training minus held-out accuracy at the end. In the curves a run that has stopped keeps its last value "
-          "until the last run of its mechanism stops, which a dot marks. Seconds are those of one run on its share of "
-          "the "
-          "machine.</p>\n</section>\n</main>\n",
-          out);
+    fputs(
+        "</code></pre>\n<p class=\"note\">The same command gives the same numbers, bit by bit, on any number of "
+        "threads of one kind of CPU (its instruction set is named above); only times differ.</p>\n</section>\n"
+        "<section>\n<h2>How to read it</h2>\n"
+        "<p>A run <b>converges</b> at the first epoch whose training accuracy, measured without dropout on the whole "
+        "training set, is at least 95 %. A run that does not get there is not dropped: it counts as later than all its "
+        "epochs, and one that diverged as later than the longest run it is compared with. <b>Never</b> is: in none of "
+        "the epochs that were trained; a dash stands where runs ended too early to tell. The <b>speed-up</b> is the "
+        "median over seeds of (epochs of the baseline) / (epochs of this one), "
+        "each seed "
+        "being its own pair, with a 95 % bootstrap interval. <b>p</b> is Wilcoxon’s signed-rank test on those pairs, "
+        "exact "
+        "up to 200 of them, or the exact sign test where some ratios are only bounds; fewer than six seeds cannot "
+        "reach 0.05. "
+        "<b>Best</b> and <b>last</b> are medians over seeds of the best and the last held-out accuracy, the "
+        "<b>gap</b> that of "
+        "training minus held-out accuracy at the end. In the curves a run that has stopped keeps its last value "
+        "until the last run of its mechanism stops, which a dot marks. Seconds are those of one run on its share of "
+        "the "
+        "machine.</p>\n</section>\n</main>\n",
+        out);
     fprintf(out, "<script>\n%s</script>\n</body>\n</html>\n", sf_page_js);
 }
 

@@ -122,7 +122,8 @@ static void levels(void **state) {
                  {52, false, 6, SF_AGREES, SF_AGREES},
                  {44, false, 6, SF_AGREES, SF_DISAGREES},
                  {96, true, 2, SF_NOT_ENOUGH_RUNS, SF_NOT_ENOUGH_RUNS},
-                 {NAN, true, 0, SF_NOT_ENOUGH_RUNS, SF_NOT_ENOUGH_RUNS}};
+                 {NAN, true, 0, SF_NOT_ENOUGH_RUNS, SF_NOT_ENOUGH_RUNS},
+                 {NAN, true, 6, SF_NOT_ENOUGH_RUNS, SF_NOT_ENOUGH_RUNS}}; /* diverged before they were measured */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sf_paper_row row = {.what = "made up"}, near = {.what = "made up"};
         sf_rule_generalizes(&row, cases[i].heldout, 50, cases[i].should, cases[i].count, 3);

@@ -64,6 +64,15 @@ static void few_seeds_claim_nothing(void **state) {
     const sf_verdict v = judge("topk:5", topk, 3, "full", full, 3, 95);
     assert_says(&v, "3 seeds are too few for a test");
     assert_null(strstr(v.sentence, "p ="));
+    const sf_verdict one = judge("topk:5", topk, 1, "full", full, 1, 95);
+    assert_says(&one, "8.3 times faster, 1 seed is too few for a test");
+    assert_true(isnan(one.interval.low) && isnan(one.interval.high)); /* of one value there is no spread */
+    assert_null(strstr(one.sentence, "interval"));
+    const sf_verdict same = judge("full", full, 1, "full", full, 1, 95);
+    assert_says(&same, "no seed tells them apart");
+    full[0].train.epochs = 6.1;
+    const sf_verdict equal = judge("topk:5", topk, 1, "full", full, 1, 95);
+    assert_says(&equal, "as fast (ratio 1.02), 1 seed is too few for a test");
 }
 
 static void censored_baseline_gives_a_bound(void **state) {
@@ -73,13 +82,13 @@ static void censored_baseline_gives_a_bound(void **state) {
     fill(topk, topk_epochs, 99);
     const sf_verdict v = judge("topk:5", topk, SEEDS, "full", full, SEEDS, 95);
     printf("  %s\n", v.sentence);
-    assert_says(&v, "full never:");
+    assert_says(&v, "full not (10 seeds of 100 epochs):");
     assert_says(&v, "at least 17 times faster");
     assert_says(&v, "held-out accuracy higher (99.0 vs 50.0");
     const sf_verdict back = judge("full", full, SEEDS, "topk:5", topk, SEEDS, 95);
-    assert_says(&back, "full never reaches 95 %");
+    assert_says(&back, "full does not reach 95 % (10 seeds of 100 epochs), topk:5 in 6 epochs");
     const sf_verdict neither = judge("banded:5", full, SEEDS, "block:5", full, SEEDS, 95);
-    assert_says(&neither, "neither banded:5 nor block:5 reaches 95 %");
+    assert_says(&neither, "neither banded:5 nor block:5 reaches 95 % (10 seeds of 100 epochs each)");
     assert_true(isnan(neither.speedup));
 }
 
@@ -106,6 +115,105 @@ static void seeds_pair_by_value(void **state) {
     assert_int_equal(v.pairs, 3);
 }
 
+static void unmeasure(sf_outcome *out, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        out[i].diverged = true;
+        out[i].last_train = out[i].last_heldout = out[i].best_heldout = out[i].epoch_seconds = NAN;
+    }
+}
+
+static void what_was_never_measured_is_no_zero(void **state) {
+    (void)state;
+    sf_outcome wild[SEEDS], tame[SEEDS];
+    sf_summary summary;
+    fill(wild, never, 70);
+    fill(tame, full_epochs, 90);
+    unmeasure(wild, 4); /* six pairs are left */
+    assert_int_equal(sf_summarize(&summary, wild, SEEDS), SF_OK);
+    assert_true(summary.best_heldout == 70 && summary.last_heldout == 70 && summary.gap == 30);
+    const sf_verdict some = judge("wild", wild, SEEDS, "tame", tame, SEEDS, 95);
+    assert_int_equal(some.pairs, SEEDS);
+    assert_int_equal(some.measured, 6);
+    assert_true(fabs(some.p_accuracy - 0.03125) < 1e-12); /* 2 / 2^6 */
+    assert_says(&some, "held-out accuracy lower (70.0 vs 90.0, p = 0.031), measured in 6 of 10 pairs");
+    unmeasure(wild, SEEDS);
+    assert_int_equal(sf_summarize(&summary, wild, SEEDS), SF_OK);
+    assert_true(isnan(summary.best_heldout) && isnan(summary.last_heldout) && isnan(summary.gap));
+    const sf_verdict none = judge("wild", wild, SEEDS, "tame", tame, SEEDS, 95);
+    assert_true(none.measured == 0 && isnan(none.p_accuracy) && isnan(none.accuracy_difference));
+    assert_says(&none, "wild diverged before its first evaluation");
+    assert_null(strstr(none.sentence, "nan"));
+    const sf_verdict both = judge("wild", wild, SEEDS, "wilder", wild, SEEDS, 95);
+    assert_says(&both, "both diverged before their first evaluation");
+}
+
+static void diverged_runs_are_later_than_the_longest_curve(void **state) {
+    (void)state;
+    sf_outcome wild[SEEDS], tame[SEEDS];
+    fill(wild, never, 70);
+    fill(tame, full_epochs, 90);
+    for (size_t i = 0; i < SEEDS; i++) {
+        wild[i].diverged = true;
+        wild[i].train.epochs = (double)(wild[i].epochs = i); /* the first before its first epoch */
+        tame[i].epochs = 200;                                /* it went on after it got there */
+    }
+    const sf_verdict v = judge("tame", tame, SEEDS, "wild", wild, SEEDS, 95);
+    assert_int_equal(v.sooner, SEEDS);
+    assert_true(v.at_least && v.speedup == 200.0 / 50); /* 50: the median of full_epochs */
+    const sf_verdict back = judge("wild", wild, SEEDS, "tame", tame, SEEDS, 95);
+    assert_int_equal(back.later, SEEDS);
+    assert_true(back.at_most && back.speedup == 50.0 / 200);
+}
+
+static void an_early_end_is_no_never(void **state) {
+    (void)state;
+    sf_outcome stopped[SEEDS], full[SEEDS];
+    sf_summary summary;
+    fill(full, full_epochs, 100);
+    fill(stopped, never, 80);
+    for (size_t i = 0; i < SEEDS; i++) stopped[i].train.epochs = (double)(3 + i); /* stopped at a lower accuracy */
+    assert_int_equal(sf_summarize(&summary, stopped, SEEDS), SF_OK);
+    for (int q = 0; q < 3; q++) assert_true(isnan(summary.quartiles[q])); /* anything later than 3 to 12 epochs */
+    const sf_verdict v = judge("stopped", stopped, SEEDS, "full", full, SEEDS, 95);
+    assert_true(v.sooner == 0 && v.later == 0); /* all of full came later than these were looked at */
+    assert_says(&v, "stopped does not reach 95 % (10 seeds of 3 to 12 epochs), full in 50 epochs");
+    assert_null(strstr(v.sentence, "never"));
+    const sf_verdict back = judge("full", full, SEEDS, "stopped", stopped, SEEDS, 95);
+    assert_says(&back, "full reaches 95 % in 50 epochs (median of 10 seeds), stopped not (10 seeds of 3 to 12 epochs)");
+    assert_says(&back, "no seed tells them apart");
+
+    fill(full, full_epochs, 100); /* 20, 41, 45, 48, 50, 50, 52, 55, 60, 79 */
+    full[4].train = (sf_arrival){.epochs = 70};
+    full[4].epochs = 70; /* instead of 79, the last: hides no quartile */
+    full[0].epochs = 200;
+    assert_int_equal(sf_summarize(&summary, full, SEEDS), SF_OK);
+    assert_true(summary.quartiles[0] == 45.75 && summary.quartiles[1] == 50 && summary.quartiles[2] == 54.25);
+    full[4].train.epochs = 49;
+    full[4].epochs = 49; /* it may have come next, or never */
+    assert_int_equal(sf_summarize(&summary, full, SEEDS), SF_OK);
+    assert_true(summary.quartiles[0] == 45.75 && isnan(summary.quartiles[1]) && isnan(summary.quartiles[2]));
+    for (size_t i = 0; i < SEEDS; i++) full[i].train.reached = i < 3, full[i].epochs = 200;
+    for (size_t i = 3; i < SEEDS; i++) full[i].train.epochs = 200;
+    const sf_verdict some = judge("some", full, SEEDS, "some", full, SEEDS, 95);
+    assert_says(&some, "some reaches 95 % in 3 of 10 seeds, some in 3 of 10 seeds");
+}
+
+static void a_run_that_stopped_on_arrival_may_still_generalize(void **state) {
+    (void)state;
+    sf_outcome one = {.train = {7, true}, .heldout = {7, false}, .epochs = 7};
+    sf_summary summary;
+    assert_int_equal(sf_summarize(&summary, &one, 1), SF_OK);
+    assert_true(summary.quartiles[1] == 7 && isnan(summary.heldout_median));
+    one.epochs = 40; /* it went on */
+    one.heldout.epochs = 40;
+    assert_int_equal(sf_summarize(&summary, &one, 1), SF_OK);
+    assert_true(isinf(summary.heldout_median));
+    one.diverged = true;
+    one.epochs = 7;
+    assert_int_equal(sf_summarize(&summary, &one, 1), SF_OK);
+    assert_true(isinf(summary.heldout_median)); /* no further epoch would bring it there */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clear_difference),
@@ -113,6 +221,10 @@ int main(void) {
         cmocka_unit_test(censored_baseline_gives_a_bound),
         cmocka_unit_test(chance_is_called_chance),
         cmocka_unit_test(seeds_pair_by_value),
+        cmocka_unit_test(what_was_never_measured_is_no_zero),
+        cmocka_unit_test(diverged_runs_are_later_than_the_longest_curve),
+        cmocka_unit_test(an_early_end_is_no_never),
+        cmocka_unit_test(a_run_that_stopped_on_arrival_may_still_generalize),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,8 @@ sf_status sf_study_common(sf_config *out, const sf_study *study);
 
 /* Spans the grids; every run is checked, and identified. */
 sf_status sf_study_plan(sf_study *study);
+/* Refuses a plan whose runs would stop before what sf_study_judge() looks for, 95 % training accuracy. */
+sf_status sf_study_check_stops(const sf_study *study);
 /* Instead: the runs a store holds, or those for which the SQL condition holds. */
 sf_status sf_study_plan_stored(sf_study *study, sf_store *store, const char *where);
 /* Each run once, in the order of the plan. */
@@ -47,15 +49,16 @@ typedef struct sf_group { /* the runs of one task and variant: all but the seed 
     char name[SF_VARIANT_SIZE]; /* the mechanism, and other settings that vary; or the variant */
     size_t runs, finished;      /* planned; with all their epochs, stopped at the threshold, or diverged */
     size_t converged, diverged;
-    double quartiles[3];                    /* of epochs to 95 % training accuracy; infinite: never */
-    double heldout_median;                  /* of epochs to 95 % held-out accuracy */
-    double last_heldout, best_heldout, gap; /* medians, percent */
-    double epoch_seconds;                   /* median */
+    double quartiles[3];                    /* of epochs to 95 % training accuracy; infinite: not in their epochs */
+    double heldout_median;                  /* of epochs to 95 % held-out accuracy; NaN: ended too early to tell */
+    double last_heldout, best_heldout, gap; /* medians, percent; NaN: no run was ever measured */
+    double epoch_seconds;                   /* median; NaN as well */
     size_t baseline;                        /* index of the group it is compared with; its own: with none */
     double speedup, low, high, p_speed;     /* against the baseline, paired by seed; NaN: cannot be said */
     bool at_least, at_most;                 /* the speed-up is only a bound: some runs never got there */
     double p_accuracy;
-    char sentence[640]; /* the verdict; empty for the baseline */
+    char sentence[1024]; /* the verdict; empty for the baseline */
+    char note[512];      /* which mechanisms that were asked for are the same as this one, and why; or empty */
 } sf_group;
 
 /* Reads the results of the planned runs. Groups come in the order of the plan, task by task. */
@@ -66,6 +69,9 @@ const sf_group *sf_study_group(const sf_study *study, size_t i);
 size_t sf_study_member(const sf_study *study, size_t group, size_t member);
 /* What sf_study_judge() read of a run: up to the epochs asked for; *finished says whether it counts. */
 const sf_epoch *sf_study_curve(const sf_study *study, size_t run, size_t *count, bool *finished);
+
+/* Whether a session would find nothing to do for the run: its results are there, and its checkpoints, too. */
+bool sf_study_is_done(const sf_study *study, size_t run);
 
 /* Seconds an epoch of a run may take on one core, from training a few of its batches. */
 sf_status sf_study_epoch_seconds(double *out, const sf_planned_run *run);

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import unittest
 
 from harness import TINY, Case, read_json, run
@@ -253,6 +254,46 @@ class Results(Study):
         self.assertIn("6 of 6 runs were done before", again)
         self.assertNotRegex(again, r"(?m)^ *\d+/6 ")
 
+    def test_a_plan_says_what_will_be_trained(self):
+        """Of runs that are whole, too short or without their files: just what the command then does."""
+        words = ["compare", "even-pairs", *TINY, "--attention", "full", "--seed", "1,2,3"]
+        def both(*more):
+            planned = self.plan(*words, *more, cwd=self.folder)
+            told = self.good(*words, *more, cwd=self.folder).out
+            trained = 3 - int((re.search(r"(\d+) of 3 runs were done before", told) or [0, 0])[1])
+            self.assertEqual(sum(run.state == "to do" for run in planned), trained, told)
+            return trained
+        self.good("train", *words[1:], "--quiet", cwd=self.folder)
+        self.assertEqual(both(), 0)
+        self.assertEqual(both("--epochs", "3"), 3)
+        self.assertEqual(both("--epochs", "1"), 0)
+        files = sorted((self.folder / "semfocus-runs" / "checkpoints").iterdir())
+        self.assertGreaterEqual(len(files), 3)
+        files[0].unlink()
+        self.assertEqual(both(), 1)
+        self.assertEqual(both(), 0)
+        shutil.rmtree(self.folder / "semfocus-runs" / "checkpoints")
+        self.assertEqual(both(), 3)
+
+    def test_what_is_full_attention_is_said(self):
+        words = ["compare", "even-pairs", *TINY, "--seeds", "1", "--attention"]
+        def said(mechanisms, *more):
+            return [line for line in self.good(*words, mechanisms, *more).out.splitlines() if "every key" in line]
+        self.assertEqual(said("full,topk:7,banded:3"), [])
+        self.assertEqual(said("full,topk:8"), ["topk:8 keeps every key of 8: it is full attention."])
+        self.assertEqual(said("topk:8", "--seeds", "2"), ["topk:8 keeps every key of 8: it is full attention."])
+        both = ["topk:8, block:9 keep every key of 8: they are full attention."]
+        self.assertEqual(said("full,topk:8,block:9,topk:3"), both)
+        self.assertEqual(said("full,topk:8,block:9,topk:8", "--lr", "0.1,0.2"), both, "once")
+        self.assertEqual(said("full,topk:8", "--length", "8,12"), ["topk:8 keeps every key of 8: it is full attention."])
+        rows = json.loads(self.good(*words, "full,topk:8,topk:3", "--json").out)
+        self.assertEqual([(row["variant"], row["note"]) for row in rows],
+                         [("full", "topk:8 keeps every key of 8: it is full attention"), ("topk:3", None)])
+        path = self.write("data.tsv", "tokens\tlabel\n" + "0 1 1\t1\n1 0 1\t0\n" * 8)
+        lines = self.good("compare", f"tsv:{path}", *TINY[TINY.index("--blocks"):], "--seeds", "1", "--attention",
+                          "full,topk:3").out
+        self.assertIn("topk:3 keeps every key of the longest sequence: it is full attention.\n", lines)
+
     def test_default_report_and_store(self):
         """Without being told where, in the current folder."""
         self.write("study.ini", "task = even-pairs\nseeds = 1\n" + SMALL)
@@ -398,6 +439,22 @@ class Refused(Study):
                  "momentum")
         base = self.GOOD.replace("epochs = 2", "epochs = 2, 4")
         self.bad(base, self.LAST, "epochs", "cosine")
+
+    def test_one_run_has_one_length(self):
+        """A run is the same with fewer epochs, and is trained once: variants cannot compare two lengths of it."""
+        base = self.GOOD.replace("epochs = 2\n", ";\n")
+        self.bad(base + "[short]\nepochs = 2\n[long]\nepochs = 5\n", self.LAST + 4, "epochs", "2", "'short'", "5", "'long'")
+        self.bad(self.GOOD + "[a]\n[b]\nlr = 0.1, 0.2\nstop-at = 97\n", self.LAST + 4, "stop-at", "97", "'a'", "'b'")
+        self.bad(self.GOOD + "[a]\nstop-at = 97\n[b]\n", self.LAST + 3, "stop-at", "97", "'a'", "'b'")
+        self.plan_file(base + "[short]\nepochs = 2\n[long]\nepochs = 5\nblocks = 2\n")  # other runs
+        self.plan_file(base + "schedule = cosine\n[short]\nepochs = 2\n[long]\nepochs = 5\n")  # too
+        self.plan_file(base + "[short]\nepochs = 2\n[long]\nepochs = 5\n", "--epochs", "3")
+
+    def test_no_stop_before_what_is_measured(self):
+        self.bad(self.GOOD + "stop-at = 94\n", self.LAST + 1, "stop-at", "94", "95")
+        self.bad(self.GOOD + "[a]\n[b]\nlr = 0.3\nstop-at = 75\n", self.LAST + 4, "stop-at", "75", "95")
+        self.bad(self.GOOD + "[a]\nstop-at = 75\n[b]\nstop-at = 75\n", (self.LAST + 2, self.LAST + 4), "stop-at", "75", "95")
+        self.plan_file(self.GOOD + "stop-at = 94\n", "--stop-at", "95")
 
     def test_places(self):
         self.write("keep", "")

@@ -145,15 +145,17 @@ class Figures(StudyCase):
         for task in TASKS:
             svg = ET.parse(self.path(task, "convergence", "svg")).getroot()
             x = Axis(svg, True)
-            never = next(float(label.get("x")) for label in svg.iter(f"{SVG}text") if label.text == "never")
+            never = next(float(label.get("x")) for label in svg.iter(f"{SVG}text") if label.text == "not reached")
             rightmost = max(float(line.get("x1")) for line in svg.iter(f"{SVG}line"))
             self.assertGreater(never, rightmost)
             found = {}
             for mechanism, group in series_of(svg).items():
                 absent = []
                 for dot in group.iter(f"{SVG}circle"):
-                    seed, told = re.fullmatch(r"seed (\d+): (?:epoch (\d+)|never)", dot.find(f"{SVG}title").text).groups()
+                    seed, told, tried = re.fullmatch(r"seed (\d+): (?:epoch (\d+)|not in (\d+) epochs)",
+                                                     dot.find(f"{SVG}title").text).groups()
                     found[task, mechanism, int(seed)] = int(told) if told else None
+                    self.assertIn(tried, (None, SETTINGS["epochs"]))
                     if told:
                         self.assertAlmostEqual(float(dot.get("cx")), x.place(int(told)), delta=0.3)
                     else:
@@ -261,6 +263,7 @@ class Document(StudyCase):
     def test_tables(self):
         def number(text):
             return None if text in ("never", "\u2013") else float(text)
+        curves = self.curves()
         for task in TASKS:
             groups = [row for row in self.groups if row["task"] == task]
             rows = self.page.rows(task)
@@ -268,8 +271,10 @@ class Document(StudyCase):
             for row, group in zip(rows, groups):
                 self.assertEqual(row[1:3], [f"{group['finished']}/{group['runs']}", str(group["converged"])])
                 for text, name in zip(row[3:7], ("epochs_q25", "epochs_median", "epochs_q75", "heldout_epochs_median")):
-                    if group[name] is None:
-                        self.assertEqual(text, "never")
+                    if group[name] is None:  # these runs stop when they have learned the training set
+                        runs = curves[task, group["variant"]].values()
+                        stopped = name.startswith("heldout") and any(curve[-1]["tr-ac"] >= 95 for curve in runs)
+                        self.assertIn(text, ("never", "\u2013") if stopped else ("never",))
                     else:
                         self.assertAlmostEqual(number(text), group[name], delta=1e-3 * group[name])
                 if group["baseline"]:
@@ -572,10 +577,40 @@ class LongerRuns(Case):
         longer, fresh = self.folder / "longer", self.folder / "fresh"
         longer.mkdir()
         results(longer, "--stop-at", "0", "--epochs", "60")
-        for words in (["--stop-at", "95"], ["--stop-at", "80"], ["--stop-at", "0", "--epochs", "10"]):
+        for words in (["--stop-at", "95"], ["--stop-at", "97"], ["--stop-at", "0", "--epochs", "10"]):
             fresh.mkdir()
             self.assertEqual(results(longer, *words), results(fresh, *words), words)
             shutil.rmtree(fresh)
+
+
+class Stopped(Case):
+    WORDS = ["even-pairs", *OPTIONS, "--attention", "full,topk:2", "--epochs", "60"]
+
+    def test_before_what_is_measured(self):
+        self.assertEqual(self.good("compare", *self.WORDS, "--seeds", "2", "--stop-at", "95", "--dry-run").code, 0)
+        for stop in ("0.1", "75", "94.99"):
+            result = run("compare", *self.WORDS, "--seeds", "2", "--stop-at", stop, cwd=self.folder)
+            self.assertEqual((result.code, result.out, os.listdir(self.folder)), (2, "", []), result)
+            self.assertRegex(result.err, rf"^semfocus: stop-at is {stop} .* 95 .*\n$")
+
+    def test_a_store_of_such_runs(self):
+        """They have not been seen to arrive: that is not the same as never."""
+        self.good("train", *self.WORDS, "--seed", "1,2,3,4,5,6", "--stop-at", "60", "--quiet", cwd=self.folder)
+        lengths = {}
+        for row in read_json(self.good("runs", "--json", cwd=self.folder).out):
+            self.assertIsNone(row["converged_epoch"])
+            lengths.setdefault(row["attention"], []).append(row["epochs"])
+        for epochs in lengths.values():
+            self.assertLess(min(epochs), max(epochs))
+        table = self.good("report", cwd=self.folder).out
+        self.assertNotIn("never reach", table)
+        self.assertIn("neither topk:2 nor full reaches 95 %", table)
+        for epochs in lengths.values():
+            self.assertIn(f"6 seeds of {min(epochs)} to {max(epochs)} epochs", table)
+        for row in read_json(self.good("report", "--json", cwd=self.folder).out):
+            self.assertIsNone(row["epochs_median"])
+        self.assertNotIn("never", "".join("".join(cells) for cells in Page(
+            (self.folder / "report.html").read_bytes()).rows("even-pairs")))
 
 
 class Diverged(Case):
@@ -615,6 +650,55 @@ class Diverged(Case):
         self.assertEqual([row["diverged"] for row in rows], [2, 2])
         self.assertEqual([cells[-1] for cells in page.rows("even-pairs")], ["2 diverged"] * 2)
 
+    def test_before_the_first_evaluation(self):
+        """What was never measured is no accuracy of 0 %, and is not tested against others."""
+        words = ["--attention", "full", "--seeds", "6", "--lr", "0.1,10000", "--weight-decay", "0,10000", "--epochs", "3"]
+        rows, page = self.study(*words)
+        unmeasured = [row for row in rows if row["last_heldout"] is None]
+        self.assertEqual([row["variant"] for row in unmeasured], ["full lr=1e+04 weight-decay=1e+04"])
+        for row, cells in zip(rows, page.rows("even-pairs")):
+            numbers = [row[name] for name in ("last_heldout", "best_heldout", "gap", "epoch_seconds")]
+            self.assertIn(numbers.count(None), (0, 4))
+            self.assertEqual([cell == "\u2013" for cell in cells[9:13]], [number is None for number in numbers])
+        self.assertIsNone(unmeasured[0]["p_accuracy"])
+        self.assertIn("diverged before its first evaluation", unmeasured[0]["verdict"])
+        table = self.good("compare", "even-pairs", *DIVERGING, *words).out
+        line = re.search(r"(?m)^full lr=1e\+04 weight-decay=1e\+04 .*$", table)[0]
+        self.assertRegex(line, r"( +-){5}  6 diverged$")
+        self.assertNotRegex(table, NOT_A_NUMBER)
+
+    def test_report_says_what_compare_said(self):
+        """Whether the others stopped when they got there or trained on, and though the store knows no number of epochs."""
+        for stop in ("0", "95"):
+            folder = self.folder / ("stop" + stop)
+            folder.mkdir()
+            said = self.good("compare", "even-pairs", *DIVERGING, "--train-count", "4", "--batch", "4", "--epochs", "40",
+                             "--schedule", "constant", "--attention", "full", "--lr", "10000,0.5", "--seeds", "6",
+                             "--stop-at", stop, "--json", cwd=folder).out
+            rows = read_json(said)
+            self.assertEqual(rows, read_json(self.good("report", "--json", cwd=folder).out))
+            self.assertEqual((rows[0]["diverged"], rows[1]["speedup_is_at_least"]), (6, True))
+
+    def test_only_within_the_epochs_asked_for(self):
+        words = ["even-pairs", *DIVERGING, "--weight-decay", "100", "--momentum", "0.9", "--attention", "topk:3",
+                 "--seed", "4,5"]
+        def results(folder, *more):
+            rows = read_json(self.good("compare", *words, *more, "--json", cwd=folder).out)
+            for row in rows:
+                del row["epoch_seconds"]
+            return rows
+        longer, fresh = self.folder / "longer", self.folder / "fresh"
+        longer.mkdir()
+        fresh.mkdir()
+        self.good("train", *words, "--epochs", "40", "--quiet", cwd=longer)
+        ends = [row["diverged_epoch"] for row in read_json(self.good("runs", "--json", cwd=longer).out)]
+        self.assertGreater(min(ends), 2, "they diverge later than in their second epoch")
+        shorter = str(min(ends) - 1)
+        self.assertEqual(results(longer, "--epochs", shorter), results(fresh, "--epochs", shorter))
+        self.assertEqual(results(longer, "--epochs", shorter)[0]["diverged"], 0)
+        self.assertEqual(results(longer, "--epochs", "40")[0]["diverged"], 2)
+        self.assertEqual(read_json(self.good("report", "--json", cwd=longer).out)[0]["diverged"], 2)
+
     def test_in_the_terminal(self):
         result = self.good("compare", "even-pairs", *DIVERGING, "--attention", "full,topk:3", "--seeds", "2", "--lr", "10000",
                            "--plot")
@@ -632,7 +716,11 @@ class Unfinished(Case):
         for row in rows:
             self.assertEqual(row["epochs_q25"], row["epochs_q75"])
         self.assertIn("too few", rows[1]["verdict"])
+        self.assertNotRegex(rows[1]["verdict"], "interval|1 seed are|1 seeds")
+        self.assertIsNone(rows[1]["speedup_low"])
         page = Page((self.folder / "report.html").read_bytes())
+        self.assertNotRegex(page.visible_text, NOT_A_NUMBER)
+        self.assertNotIn("(", "".join("".join(cells) for cells in page.rows("even-pairs")), "an interval of one seed")
         self.assertEqual(page.verdicts(), [rows[1]["verdict"] + "."])
         self.assertEqual(page.root.find("path", "band"), [], "a band of one seed")
 

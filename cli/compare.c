@@ -5,10 +5,6 @@
 
 #include "cli/cli.h"
 
-static bool is_done(const sf_study *study, size_t run) {
-    return sf_study_is_done(study, run);
-}
-
 /* One measurement a group, and none if all of it is done. */
 static sf_status estimate(double *seconds, const sf_study *study, size_t g) {
     const sf_group *group = sf_study_group(study, g);
@@ -18,7 +14,7 @@ static sf_status estimate(double *seconds, const sf_study *study, size_t g) {
     *seconds = 0;
     for (size_t m = 0; m < group->runs; m++) {
         const size_t run = sf_study_member(study, g, m);
-        if (is_done(study, run)) continue;
+        if (sf_study_is_done(study, run)) continue;
         if (epoch < 0) {
             const sf_status status = sf_study_epoch_seconds(&epoch, &runs[run]);
             if (status != SF_OK) return status;
@@ -36,7 +32,7 @@ static void tell_planned(json_t *rows, const sf_study *study, size_t g) {
     for (size_t m = 0; m < group->runs; m++) {
         const size_t run = sf_study_member(study, g, m);
         const long long seed = (long long)runs[run].config.seed;
-        const bool done = is_done(study, run);
+        const bool done = sf_study_is_done(study, run);
         if (rows != NULL)
             json_array_append_new(rows, json_pack("{s:s, s:o, s:o, s:I, s:b}", "id", runs[run].id, "task",
                                                   json_text(group->task), "variant", json_text(group->name), "seed",
@@ -69,7 +65,7 @@ static int print_plan(const sf_study *study, const sf_config *config) {
     }
     size_t count, done = 0;
     sf_study_runs(study, &count);
-    for (size_t i = 0; i < count; i++) done += is_done(study, i);
+    for (size_t i = 0; i < count; i++) done += sf_study_is_done(study, i);
     const double left = total / (double)sf_study_workers(study);
     if (rows != NULL)
         return print_json(json_pack("{s:o, s:I, s:I, s:f}", "runs", rows, "count", (json_int_t)count, "done",

@@ -11,7 +11,9 @@
 #include "cli/cli.h"
 
 void say_time(char out[32], double seconds) {
-    if (seconds < 1.5)
+    if (seconds <= 0)
+        snprintf(out, 32, "no time");
+    else if (seconds < 1.5)
         snprintf(out, 32, "a second");
     else if (seconds < 100)
         snprintf(out, 32, "%.0f s", seconds);

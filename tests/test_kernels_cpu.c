@@ -371,7 +371,7 @@ static void selection_matches_brute_force(void **state) {
     sf_draws draws = sf_draws_at((sf_index){.seed = 4, .stream = 78});
     for (size_t round = 0; round < 20000; round++) {
         float scores[320] = {0};
-        uint32_t keys[SF_FAST_TOPK_MOST], expected[SF_FAST_TOPK_MOST];
+        uint32_t keys[SF_FAST_TOPK_MOST] = {0}, expected[SF_FAST_TOPK_MOST] = {0};
         const size_t T = 1 + sf_draw_below(&draws, 300);
         const size_t most = T < SF_FAST_TOPK_MOST ? T : SF_FAST_TOPK_MOST;
         const size_t K = 1 + sf_draw_below(&draws, (uint32_t)most);

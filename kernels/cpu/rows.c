@@ -312,11 +312,9 @@ INLINE vf weigh_some(float *row, float largest, uint64_t kept, float scale, size
 
 INLINE vf weigh_row(float *row, float largest, const uint64_t *kept, float scale, size_t keys, bool drops) {
     vf total = {0};
-    for (size_t j = 0; j < keys; j += 64) {
-        const uint64_t bits = drops ? kept[j / 64] : 0;
-        total += keys - j >= 64 ? weigh_some(row + j, largest, bits, scale, 64, true, drops)
-                                : weigh_some(row + j, largest, bits, scale, keys - j, false, drops);
-    }
+    for (size_t j = 0; j < keys; j += 64)
+        total += keys - j >= 64 ? weigh_some(row + j, largest, kept[j / 64], scale, 64, true, drops)
+                                : weigh_some(row + j, largest, kept[j / 64], scale, keys - j, false, drops);
     return total;
 }
 
@@ -346,7 +344,7 @@ void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const s
     }
     for (size_t i = 0; i < tile->queries; i += VL)
         store(sums->shrink + i, exp_below_zero(load(before + i) - load(sums->largest + i)));
-    uint64_t kept[SF_QUERY_TILE * SF_KEY_TILE / 64];
+    uint64_t kept[SF_QUERY_TILE * SF_KEY_TILE / 64] = {0};
     if (drop->mask.threshold > 0) {
         draw_weights(kept, drop, tile);
         weigh_rows(tile, sums, kept, drop->mask.scale, true);
@@ -378,7 +376,7 @@ INLINE void slope_rows(const sf_softmax_tile *tile, float *slopes, const sf_soft
     for (size_t i = 0; i < tile->queries; i++)
         for (size_t j = 0; j < tile->keys; j += 64) {
             float *row = tile->at + i * tile->row + j, *slope = slopes + i * tile->row + j;
-            const uint64_t bits = drops ? kept[i * words + j / 64] : 0;
+            const uint64_t bits = kept[i * words + j / 64];
             if (tile->keys - j >= 64)
                 slope_some(row, slope, stats[i], means[i], scale, bits, kept_scale, 64, true, drops);
             else
@@ -388,7 +386,7 @@ INLINE void slope_rows(const sf_softmax_tile *tile, float *slopes, const sf_soft
 
 void sf_softmax_rows_backward(const sf_softmax_tile *tile, float *slopes, const sf_softmax_stats *stats,
                               const float *means, float scale, const sf_weight_drop *drop) {
-    uint64_t kept[SF_QUERY_TILE * SF_KEY_TILE / 64];
+    uint64_t kept[SF_QUERY_TILE * SF_KEY_TILE / 64] = {0};
     if (drop->mask.threshold > 0) {
         draw_weights(kept, drop, tile);
         slope_rows(tile, slopes, stats, means, scale, kept, drop->mask.scale, true);

@@ -59,7 +59,8 @@ static void print_verdict(FILE *out, const sf_group *group) {
     const bool faster = group->speedup >= 1;
     fputs("<li><span class=\"factor\">", out);
     if (group->converged == 0)
-        fputs("not</span><span class=\"direction\">at 95 %</span><p>", out);
+        fprintf(out, "0 of %zu</span><span class=\"direction\">reach%s 95 %%</span><p>", group->finished,
+                group->finished == 1 ? "es" : "");
     else if (isfinite(group->speedup) && fabs(log(group->speedup)) < log(1.05))
         fputs("1×</span><span class=\"direction\">as fast</span><p>", out);
     else if (isfinite(group->speedup))

@@ -125,7 +125,7 @@ static sf_status open_pairing(sf_arena *arena, pairing *p, size_t our_count, siz
 /* How many epochs the longest of these runs trained. */
 static double longest(const sf_outcome *const *outcomes, size_t count) {
     double most = 0;
-    for (size_t i = 0; i < count; i++) most = fmax(most, fmax((double)outcomes[i]->epochs, outcomes[i]->train.epochs));
+    for (size_t i = 0; i < count; i++) most = fmax(most, epochs_of(outcomes[i]));
     return most;
 }
 
@@ -318,7 +318,7 @@ sf_status sf_judge(sf_verdict *out, const char *name, const sf_outcome *ours, si
     }
     say_tried(their_time, &them);
     if (strcmp(our_time, their_time) == 0)
-        snprintf(sentence, size, "neither %s nor %s reaches %.3g %% (%s each); %s", name, baseline_name, threshold,
+        snprintf(sentence, size, "neither %s nor %s reaches %.3g %% (both: %s); %s", name, baseline_name, threshold,
                  our_time, accuracy);
     else
         snprintf(sentence, size, "neither %s nor %s reaches %.3g %% (%s; %s); %s", name, baseline_name, threshold,

@@ -25,9 +25,16 @@ PUBLISHED = {("nnch", "full"): (27.2, 5), ("nnch", "topk:5"): (43.7, 8), ("nnch"
 BATCH, WIDTH, DROPOUT, LEARNING_RATE, CLIP = 25, 64, 0.01, 0.1, 0.5
 
 
+def padded(length, attention):
+    """Lengths are multiples of the mechanism's k, as in the paper's recipe."""
+    k = int(attention.split(":")[1]) if ":" in attention else 1
+    return -(-length // k) * k
+
+
 def check_same_loss(program, attention):
     """The loss PyTorch gives for weights trained by semfocus, against the one semfocus stored."""
-    size = ["--length", "20", "--blocks", "2", "--train-count", "200", "--heldout-count", "20", "--seed", "7"]
+    length = padded(20, attention)
+    size = ["--length", str(length), "--blocks", "2", "--train-count", "200", "--heldout-count", "20", "--seed", "7"]
 
     def run(*words):
         return subprocess.run([program, *words], capture_output=True, check=True).stdout
@@ -37,10 +44,10 @@ def check_same_loss(program, attention):
         name = json.loads(run("runs", "--store", store, "--json"))[0]["id"]
         weights = read_safetensors(run("export", name, "--store", store, "--format", "safetensors"))
         stored = float(run("export", name, "--store", store).decode().splitlines()[-1].split(",")[1])
-    lines = run("data", "even-pairs", "--length", "20", "--count", "200", "--seed", "7").decode().splitlines()[1:]
+    lines = run("data", "even-pairs", "--length", str(length), "--count", "200", "--seed", "7").decode().splitlines()[1:]
     tokens = torch.tensor([[int(t) for t in line.split("\t")[0].split()] for line in lines])
     labels = torch.tensor([int(line.split("\t")[1]) for line in lines])
-    model = Model(3, 2, WIDTH, WIDTH, 1, 2, attention, 20)
+    model = Model(3, 2, WIDTH, WIDTH, 1, 2, attention, length)
     model.load_state_dict(weights)
     with torch.no_grad():
         loss = nn.functional.cross_entropy(model(tokens), labels).item()
@@ -54,12 +61,12 @@ class Step:
 
     def __init__(self, shape, attention, compiled):
         torch.manual_seed(1)
-        model = Model(shape["vocabulary"], shape["classes"], WIDTH, WIDTH, 1, shape["blocks"], attention, shape["length"],
-                      DROPOUT)
+        length = padded(shape["length"], attention)
+        model = Model(shape["vocabulary"], shape["classes"], WIDTH, WIDTH, 1, shape["blocks"], attention, length, DROPOUT)
         self.parameters = list(model.parameters())
         self.model = torch.compile(model) if compiled else model
         self.optimizer = torch.optim.SGD(self.parameters, lr=LEARNING_RATE)
-        self.tokens = torch.randint(0, shape["vocabulary"] - 1, (BATCH, shape["length"]))
+        self.tokens = torch.randint(0, shape["vocabulary"] - 1, (BATCH, length))
         self.labels = torch.randint(0, shape["classes"], (BATCH,))
 
     def run(self):

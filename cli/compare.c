@@ -1,12 +1,13 @@
 /* The main job: does this mechanism learn faster and generalize better? Plan, run what is missing, table, verdicts,
  * report. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 
-/* One measurement a group, and none if all of it is done. */
-static sf_status estimate(double *seconds, const sf_study *study, size_t g) {
+/* One measurement a group, and none if all of it is done or counted with another group. */
+static sf_status estimate(double *seconds, bool *counted /* [runs] */, const sf_study *study, size_t g) {
     const sf_group *group = sf_study_group(study, g);
     size_t count;
     const sf_planned_run *runs = sf_study_runs(study, &count);
@@ -14,7 +15,8 @@ static sf_status estimate(double *seconds, const sf_study *study, size_t g) {
     *seconds = 0;
     for (size_t m = 0; m < group->runs; m++) {
         const size_t run = sf_study_member(study, g, m);
-        if (sf_study_is_done(study, run)) continue;
+        if (counted[run] || sf_study_is_done(study, run)) continue;
+        counted[run] = true;
         if (epoch < 0) {
             const sf_status status = sf_study_epoch_seconds(&epoch, &runs[run]);
             if (status != SF_OK) return status;
@@ -51,21 +53,34 @@ static void print_sum(size_t count, size_t done, double seconds) {
     putchar('\n');
 }
 
-static int print_plan(const sf_study *study, const sf_config *config) {
-    double total = 0, seconds;
-    json_t *rows = config->json ? json_array() : NULL;
-    for (size_t g = 0; g < sf_study_group_count(study); g++) {
-        if (rows != NULL || !config->quiet) tell_planned(rows, study, g);
-        const sf_status status = estimate(&seconds, study, g);
-        if (status != SF_OK) {
-            json_decref(rows);
-            return fail(status);
-        }
-        total += seconds;
+/* Of all runs that are to do, each once. Returns the exit code. */
+static int estimate_all(double *seconds, const sf_study *study, size_t count) {
+    bool *counted = calloc(count, sizeof *counted);
+    if (counted == NULL) {
+        fail_usage("no memory left to plan %zu runs", count);
+        return EXIT_FAILED;
     }
+    double part;
+    sf_status status = SF_OK;
+    *seconds = 0;
+    for (size_t g = 0; g < sf_study_group_count(study) && status == SF_OK; g++) {
+        status = estimate(&part, counted, study, g);
+        *seconds += part;
+    }
+    free(counted);
+    return status == SF_OK ? EXIT_DONE : fail(status);
+}
+
+static int print_plan(const sf_study *study, const sf_config *config) {
     size_t count, done = 0;
+    double total;
     sf_study_runs(study, &count);
     for (size_t i = 0; i < count; i++) done += sf_study_is_done(study, i);
+    const int code = estimate_all(&total, study, count);
+    if (code != EXIT_DONE) return code;
+    json_t *rows = config->json ? json_array() : NULL;
+    for (size_t g = 0; g < sf_study_group_count(study); g++)
+        if (rows != NULL || !config->quiet) tell_planned(rows, study, g);
     const double left = total / (double)sf_study_workers(study);
     if (rows != NULL)
         return print_json(json_pack("{s:o, s:I, s:I, s:f}", "runs", rows, "count", (json_int_t)count, "done",
@@ -85,13 +100,12 @@ static int dry_run(sf_study *study, const sf_config *config) {
 
 static int run_and_report(sf_study *study, const cli_request *request, const sf_config *config) {
     sf_store *store;
-    int code = check_figures(config);
-    if (code != EXIT_DONE) return code;
     sf_status status = sf_report_check(report_path(config));
     if (status == SF_OK) status = sf_store_open(&store, config->store, SF_STORE_WRITE);
     if (status != SF_OK) return fail(status);
-    bool done;
-    code = run_study(study, store, config, EVERY_RUN, &done);
+    bool done = false;
+    int code = check_figures(config); /* the folder may be one within the store's */
+    if (code == EXIT_DONE) code = run_study(study, store, config, EVERY_RUN, &done);
     if (done) {
         status = sf_study_judge(study, store);
         int shown = status == SF_OK ? print_results(study, config->json != 0) : fail(status);

@@ -58,6 +58,9 @@ static json_t *group_as_json(const sf_study *study, size_t i) {
                    {"p_accuracy", group->p_accuracy}};
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
         json_object_set_new(row, numbers[n].name, number_or_null(group->finished > 0 ? numbers[n].value : NAN));
+    json_object_set_new(row, "epochs_known", json_boolean(group->finished > 0 && !isnan(group->quartiles[1])));
+    json_object_set_new(row, "heldout_epochs_known",
+                        json_boolean(group->finished > 0 && !isnan(group->heldout_median)));
     json_object_set_new(row, "speedup_is_at_least", json_boolean(group->at_least));
     json_object_set_new(row, "speedup_is_at_most", json_boolean(group->at_most));
     json_object_set_new(row, "verdict", *group->sentence != '\0' ? json_text(group->sentence) : json_null());

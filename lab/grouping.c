@@ -8,7 +8,8 @@
 #include "lab/study.h"
 #include "train/data.h"
 
-enum { LIST_SIZE = 384 }; /* of mechanisms, within a note */
+enum { LIST_SIZE = 384 };   /* of mechanisms, within a note */
+#define OTHERS "and others" /* where they do not fit */
 
 typedef struct identity { /* of a group */
     const char *label;
@@ -91,8 +92,9 @@ static void list_asked(sf_study *study, const size_t *place_of) {
         char *list = study->groups[place_of[study->members[m].group]].note;
         const char *asked = study->members[m].asked;
         const size_t used = strlen(list), room = LIST_SIZE - used;
-        if (*asked != '\0' && !is_listed(list, asked) && strlen(asked) + 2 < room)
-            snprintf(list + used, room, "%s%s", used > 0 ? ", " : "", asked);
+        if (*asked == '\0' || is_listed(list, asked) || is_listed(list, OTHERS)) continue;
+        const bool fits = strlen(asked) + sizeof OTHERS + 4 < room;
+        snprintf(list + used, room, "%s%s", used > 0 ? ", " : "", fits ? asked : OTHERS);
     }
 }
 

@@ -358,6 +358,8 @@ static sf_status read_curve(sf_study *study, sf_store *store, size_t i) {
     SF_TRY(sf_store_each_epoch(store, &run, read_row, &r));
     SF_TRY(sf_store_satisfies(&curve->done, store, &run, &plan->config));
     curve->diverged = diverged_within(&run, &r, study->stored);
+    curve->stopped = study->stored ? run.converged_epoch > 0 && run.converged_epoch == curve->count
+                                   : r.stopped && curve->count < (size_t)plan->config.epochs;
     const bool complete =
         study->stored ? strcmp(run.status, "done") == 0 : run.checkpoint_epoch >= (size_t)plan->config.epochs;
     curve->finished = curve->diverged || complete || (r.stopped && run.checkpoint_epoch >= curve->count);
@@ -382,7 +384,10 @@ static void arrive(sf_arrival *arrival, bool now, size_t epoch) {
 
 sf_outcome sf_study_outcome(const sf_study *study, size_t run) {
     const sf_curve *curve = &study->curves[run];
-    sf_outcome out = {.seed = study->runs[run].config.seed, .epochs = curve->count, .diverged = curve->diverged};
+    sf_outcome out = {.seed = study->runs[run].config.seed,
+                      .epochs = curve->count,
+                      .diverged = curve->diverged,
+                      .stopped = curve->stopped};
     if (curve->count == 0) out.last_train = out.last_heldout = out.best_heldout = out.epoch_seconds = NAN;
     for (size_t i = 0; i < curve->count; i++) {
         const sf_epoch *row = &study->rows[curve->first + i];

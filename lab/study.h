@@ -9,7 +9,8 @@
 typedef struct sf_curve {
     size_t first, count; /* of the study's rows */
     bool finished, diverged;
-    bool done; /* a session has nothing to train of it */
+    bool stopped; /* before the epochs asked for; in a study of stored runs, perhaps */
+    bool done;    /* a session has nothing to train of it */
 } sf_curve;
 
 typedef struct sf_planned { /* a run as a member of a group */

@@ -30,12 +30,12 @@ static double epochs_of(const sf_outcome *outcome) {
  * training set. A run that diverged did not end too early, it will not get there. */
 static bool ended_early(const sf_outcome *outcome, const sf_arrival *arrival, double longest) {
     if (arrival->reached || outcome->diverged) return false;
-    return epochs_of(outcome) < longest || (outcome->train.reached && outcome->train.epochs == epochs_of(outcome));
+    return epochs_of(outcome) < longest || outcome->stopped;
 }
 
-/* A quantile that is the same whether the runs that ended early would have arrived at once or never; else NaN. */
-static double told_quantile(double *if_at_once, double *if_never, size_t count, double q) {
-    const double least = sf_quantile(if_at_once, count, q), most = sf_quantile(if_never, count, q);
+/* A quantile that is the same whether the runs that ended early would have arrived next or never; else NaN. */
+static double told_quantile(double *if_next, double *if_never, size_t count, double q) {
+    const double least = sf_quantile(if_next, count, q), most = sf_quantile(if_never, count, q);
     return least == most ? most : NAN;
 }
 
@@ -49,7 +49,7 @@ static sf_status summarize_arrivals(sf_summary *out, const sf_outcome *outcomes,
         for (int set = 0; set < 2; set++) {
             const bool hidden = ended_early(&outcomes[i], arrivals[set], longest);
             most[set][i] = arrivals[set]->reached ? arrivals[set]->epochs : INFINITY;
-            least[set][i] = hidden ? epochs_of(&outcomes[i]) : most[set][i];
+            least[set][i] = hidden ? epochs_of(&outcomes[i]) + 1 : most[set][i];
         }
     }
     for (int q = 0; q < 3; q++) out->quartiles[q] = told_quantile(least[0], most[0], count, 0.25 * (q + 1));
@@ -252,11 +252,13 @@ static void say_speed(char out[320], const sf_verdict *v) {
     const bool larger = faster ? v->at_least : v->at_most, smaller = faster ? v->at_most : v->at_least;
     const char *bound = larger && smaller ? "about " : larger ? "at least " : smaller ? "at most " : "";
     char interval[INTERVAL_SIZE];
-    say_interval(interval, v, factor < 1.05, faster);
-    if (factor < 1.05)
+    const bool as_fast = factor < 1.05 && !larger && !smaller; /* a bound does not say so */
+    say_interval(interval, v, as_fast, faster);
+    if (as_fast)
         snprintf(out, 320, "as fast (ratio %.2f%s), %s", v->speedup, interval, evidence);
     else
-        snprintf(out, 320, "%s%.2g times %s%s, %s", bound, factor, faster ? "faster" : "slower", interval, evidence);
+        snprintf(out, 320, "%s%.*g times %s%s, %s", bound, factor < 1.05 ? 3 : 2, factor, faster ? "faster" : "slower",
+                 interval, evidence);
 }
 
 enum { ACCURACY_SIZE = 320 };

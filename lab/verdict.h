@@ -13,6 +13,7 @@ typedef struct sf_outcome { /* of one run */
     double last_train, last_heldout, best_heldout; /* NaN: it diverged before it was ever measured */
     double epoch_seconds;                          /* mean; NaN as well */
     bool diverged;
+    bool stopped; /* before its last epoch, as it had learned the training set */
 } sf_outcome;
 
 typedef struct sf_summary { /* of the runs of one mechanism */

@@ -330,8 +330,10 @@ static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_
         fprintf(out, "><title>seed %lld: ", (long long)runs[run].config.seed);
         size_t trained;
         sf_study_curve(study, run, &trained, &finished);
-        fprintf(out, epoch > 0 ? "epoch %zu</title></circle>\n" : "not in %zu epochs</title></circle>\n",
-                epoch > 0 ? epoch : trained);
+        if (epoch > 0)
+            fprintf(out, "epoch %zu</title></circle>\n", epoch);
+        else
+            fprintf(out, "not in %zu epoch%s</title></circle>\n", trained, trained == 1 ? "" : "s");
     }
     fputs("</g>\n", out);
 }

@@ -56,15 +56,15 @@ static const char *bound_of(const sf_group *group, bool inverse) {
 }
 
 static void print_verdict(FILE *out, const sf_group *group) {
-    const bool faster = group->speedup >= 1;
+    const bool faster = group->speedup >= 1, near_one = fabs(log(group->speedup)) < log(1.05);
     fputs("<li><span class=\"factor\">", out);
     if (group->converged == 0)
         fprintf(out, "0 of %zu</span><span class=\"direction\">reach%s 95 %%</span><p>", group->finished,
                 group->finished == 1 ? "es" : "");
-    else if (isfinite(group->speedup) && fabs(log(group->speedup)) < log(1.05))
+    else if (isfinite(group->speedup) && near_one && !group->at_least && !group->at_most)
         fputs("1×</span><span class=\"direction\">as fast</span><p>", out);
     else if (isfinite(group->speedup))
-        fprintf(out, "%s%.2g×</span><span class=\"direction\">%s</span><p>", bound_of(group, !faster),
+        fprintf(out, "%s%.*g×</span><span class=\"direction\">%s</span><p>", bound_of(group, !faster), near_one ? 3 : 2,
                 faster ? group->speedup : 1 / group->speedup, faster ? "faster" : "slower");
     else
         fputs("–</span><span class=\"direction\"></span><p>", out);

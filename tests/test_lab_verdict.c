@@ -188,8 +188,8 @@ static void an_early_end_is_no_never(void **state) {
     full[0].epochs = 200;
     assert_int_equal(sf_summarize(&summary, full, SEEDS), SF_OK);
     assert_true(summary.quartiles[0] == 45.75 && summary.quartiles[1] == 50 && summary.quartiles[2] == 54.25);
-    full[4].train.epochs = 49;
-    full[4].epochs = 49; /* it may have come next, or never */
+    full[4].train.epochs = 47;
+    full[4].epochs = 47; /* it may have come next, or never */
     assert_int_equal(sf_summarize(&summary, full, SEEDS), SF_OK);
     assert_true(summary.quartiles[0] == 45.75 && isnan(summary.quartiles[1]) && isnan(summary.quartiles[2]));
     for (size_t i = 0; i < SEEDS; i++) full[i].train.reached = i < 3, full[i].epochs = 200;
@@ -198,12 +198,40 @@ static void an_early_end_is_no_never(void **state) {
     assert_says(&some, "some reaches 95 % in 3 of 10 seeds, some in 3 of 10 seeds");
 }
 
+static void an_early_end_hides_only_what_it_must(void **state) {
+    (void)state;
+    const sf_outcome three[] = {{.train = {5, true}, .epochs = 9},
+                                {.train = {5, false}, .epochs = 5}, /* in epoch 6 at the earliest */
+                                {.train = {6, true}, .epochs = 9}};
+    sf_summary summary;
+    assert_int_equal(sf_summarize(&summary, three, 3), SF_OK);
+    assert_true(summary.quartiles[1] == 6);
+}
+
+static void a_bound_near_one_is_not_as_fast(void **state) {
+    (void)state;
+    sf_outcome ours[SEEDS], theirs[SEEDS];
+    fill(ours, never, 80);
+    fill(theirs, never, 80);
+    for (size_t i = 0; i < SEEDS; i++) {
+        ours[i].train = (sf_arrival){.epochs = i % 2 ? 34 : 35, .reached = true};
+        theirs[i].train = (sf_arrival){.epochs = 35};
+        ours[i].epochs = theirs[i].epochs = 35;
+    }
+    const sf_verdict v = judge("topk:5", ours, SEEDS, "full", theirs, SEEDS, 95);
+    assert_says(&v, "full not (10 seeds of 35 epochs): at least 1.01 times faster");
+    assert_null(strstr(v.sentence, "as fast"));
+}
+
 static void a_run_that_stopped_on_arrival_may_still_generalize(void **state) {
     (void)state;
-    sf_outcome one = {.train = {7, true}, .heldout = {7, false}, .epochs = 7};
+    sf_outcome one = {.train = {7, true}, .heldout = {7, false}, .epochs = 7, .stopped = true};
     sf_summary summary;
     assert_int_equal(sf_summarize(&summary, &one, 1), SF_OK);
     assert_true(summary.quartiles[1] == 7 && isnan(summary.heldout_median));
+    one.stopped = false; /* it was its last epoch anyway */
+    assert_int_equal(sf_summarize(&summary, &one, 1), SF_OK);
+    assert_true(isinf(summary.heldout_median));
     one.epochs = 40; /* it went on */
     one.heldout.epochs = 40;
     assert_int_equal(sf_summarize(&summary, &one, 1), SF_OK);
@@ -224,6 +252,8 @@ int main(void) {
         cmocka_unit_test(what_was_never_measured_is_no_zero),
         cmocka_unit_test(diverged_runs_are_later_than_the_longest_curve),
         cmocka_unit_test(an_early_end_is_no_never),
+        cmocka_unit_test(an_early_end_hides_only_what_it_must),
+        cmocka_unit_test(a_bound_near_one_is_not_as_fast),
         cmocka_unit_test(a_run_that_stopped_on_arrival_may_still_generalize),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -180,7 +180,7 @@ void sf_rule_published(sf_paper_row *row, const double *ours /* [count] */, cons
 void sf_rule_same_side(sf_paper_row *row, const double *ours /* [count] */, const double *published, size_t count) {
     size_t other = 0;
     for (size_t i = 0; i < count; i++) {
-        add_numbers(row, "%s%#.3g (published %#.3g)", i == 0 ? "" : ", ", ours[i], published[i]);
+        add_numbers(row, "%s%#.3g (published %.2f)", i == 0 ? "" : ", ", ours[i], published[i]);
         other += fabs(published[i] - 1) > near_the_edge && (ours[i] < 1) != (published[i] < 1);
     }
     row->word = !all_numbers(ours, count) ? SF_NOT_ENOUGH_RUNS : other == 0 ? SF_AGREES : SF_DISAGREES;

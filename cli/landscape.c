@@ -164,6 +164,20 @@ static void print_constants(const sf_landscape *landscape, int width) {
         }
 }
 
+static void print_comparisons(const sf_landscape *landscape) {
+    bool compared = false;
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
+        const sf_surface *s = sf_landscape_surface(landscape, i);
+        if (*s->sentence == '\0') continue;
+        printf("%s%s.\n", compared ? "" : "\n", s->sentence);
+        compared = true;
+    }
+    if (compared)
+        puts("One pair of directions and one run each: an observation, not a test.");
+    else if (sf_landscape_count(landscape) > 1)
+        puts("\nNot compared: no two of these runs differ in the mechanism alone and did not diverge.");
+}
+
 static int print_tables(const sf_landscape *landscape) {
     const sf_surface *first = sf_landscape_surface(landscape, 0);
     int width = name_width(landscape);
@@ -172,14 +186,7 @@ static int print_tables(const sf_landscape *landscape) {
            first->grid, first->extent, (unsigned long)first->seed, first->samples);
     print_losses(landscape, width);
     print_constants(landscape, width);
-    bool compared = false;
-    for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
-        const sf_surface *s = sf_landscape_surface(landscape, i);
-        if (*s->sentence == '\0') continue;
-        printf("%s%s.\n", compared ? "" : "\n", s->sentence);
-        compared = true;
-    }
-    if (compared) puts("One pair of directions and one run each: an observation, not a test.");
+    print_comparisons(landscape);
     return finish_output();
 }
 
@@ -259,8 +266,9 @@ const cli_verb verb_landscape = {
     .usage = "RUN... [--grid N] [--samples N] [--at last|best|init] [--out FILE.html] [--figures DIR]",
     .summary = "the loss around the weights of runs, and how steep it is there",
     .details =
-        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it; several share one scale and are\n"
-        "compared. Two Gaussian directions, each tensor scaled to the norm of the weights' own, span a plane;\n"
+        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it; several share one scale, and\n"
+        "those that differ in the mechanism alone are compared. Two Gaussian directions, each tensor scaled to the "
+        "norm of the weights' own, span a plane;\n"
         "the slopes between neighbouring points estimate Lipschitz constants. The loss is taken over 1000 training\n"
         "sequences, spread over all, unless --samples says otherwise. Without more it takes about\n"
         "three minutes a run of the paper's NNCH shape on two cores; --grid 200 --samples 0 is the paper's\n"

@@ -81,6 +81,7 @@ static sf_status read_surface(sf_landscape *landscape, sf_store *store, const ca
     landscape->surfaces[i] = chosen->surface;
     landscape->surfaces[i].baseline = i;
     landscape->plots[i].number = chosen->number;
+    SF_TRY(sf_store_config(&landscape->configs[i], store, &chosen->surface.run));
     SF_TRY(sf_landscape_make_room(landscape));
     landscape->count++;
     SF_TRY(sf_landscape_read_points(landscape, i, store));

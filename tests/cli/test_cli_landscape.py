@@ -144,6 +144,34 @@ class Values(Landscape):
         self.assertRegex(out, r"(?m)^full seed 153476998 ")
         self.assertRegex(out, r"(?m)^full seed 5 ")
 
+    def test_only_runs_that_differ_in_the_mechanism_alone_are_compared(self):
+        """One setting at a time beside topk:3; then the settings of full, with another seed in between."""
+        for setting in (["--seed", 5], ["--lr", 1], ["--blocks", 1], ["--width", 4], ["--length", 10], ["--train-count", 50]):
+            with self.subTest(setting):
+                before = {row["id"] for row in json.loads(self.good("runs", "--store", self.store, "--json").out)}
+                self.good("train", *SMALL, *setting, "--store", self.store)
+                other, = (row["id"] for row in json.loads(self.good("runs", "--store", self.store, "--json").out)
+                          if row["id"] not in before)
+                rows = self.surfaces("--grid", 7, names=["topk:3", other])
+                self.assertEqual([(row["compared_with"], row["comparison"]) for row in rows], [(None, None)] * 2)
+                out = self.good(*self.words("topk:3", other), "--grid", 7).out
+                self.assertIn("Not compared:", out)
+                self.assertNotIn("Lipschitz constants than", out)
+        rows = self.surfaces("--grid", 7, names=["topk:3", other, "random:3", "full"])
+        self.assertEqual([row["compared_with"] for row in rows], [self.ids["full"], None, self.ids["full"], None])
+        rows = self.surfaces("--grid", 7, names=["topk:3", other, "random:3"])  # without full: the first of their kind
+        self.assertEqual([row["compared_with"] for row in rows], [None, None, self.ids["topk:3"]])
+
+    def test_a_diverged_run_is_not_compared(self):
+        self.good("train", *DIVERGING, "--epochs", 1, "--attention", "topk:3", "--store", self.store)
+        partner = next(row["id"] for row in json.loads(self.good("runs", "--store", self.store, "--json").out)
+                       if row["seed"] == 9 and row["attention"] == "topk:3" and row["status"] == "done")
+        rows = self.surfaces("--grid", 7, names=["diverged", partner])
+        self.assertEqual([row["compared_with"] for row in rows], [None, None])
+        self.sql("UPDATE runs SET status = 'done' WHERE status = 'diverged'")  # nothing else stood between them
+        rows = self.surfaces("--grid", 7, names=["diverged", partner])
+        self.assertEqual([row["compared_with"] for row in rows], [None, self.ids["diverged"]])
+
 
 class Degenerate(Landscape):
     def test_small_grids(self):

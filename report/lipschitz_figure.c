@@ -76,6 +76,13 @@ static void draw_keys(FILE *out, const sf_landscape *landscape) {
     }
 }
 
+bool sf_lipschitz_is_there(const sf_landscape *landscape) {
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++)
+        for (size_t r = 0; r < SF_LIPSCHITZ_RADII; r++)
+            if (sf_landscape_surface(landscape, i)->lipschitz.pairs[r] > 0) return true;
+    return false;
+}
+
 sf_status sf_lipschitz_draw(FILE *out, const sf_landscape *landscape, bool standalone) {
     panels p = {.landscape = landscape};
     const size_t count = sf_landscape_count(landscape);

@@ -161,7 +161,7 @@ static sf_status print_page(FILE *out, const sf_landscape *landscape, const char
     print_head(out, landscape);
     if (has_sentence(landscape)) print_sentences(out, landscape);
     SF_TRY(print_maps(out, landscape, SF_SURFACE_LOSS));
-    SF_TRY(print_curves(out, landscape));
+    if (sf_lipschitz_is_there(landscape)) SF_TRY(print_curves(out, landscape));
     print_table(out, landscape);
     fputs("<details><summary>Training accuracy</summary>\n", out);
     SF_TRY(print_maps(out, landscape, SF_SURFACE_ACCURACY));
@@ -259,6 +259,7 @@ sf_status sf_surfaces_write(const sf_landscape *landscape, const char *folder, c
         snprintf(stem, sizeof stem, "surface-%s", id);
         SF_TRY(write_file(landscape, to, stem, "csv", i, write_points));
     }
+    if (!sf_lipschitz_is_there(landscape)) return SF_OK;
     SF_TRY(write_file(landscape, to, "lipschitz", "svg", 0, draw_constants));
     return write_file(landscape, to, "lipschitz", "csv", 0, write_constants);
 }

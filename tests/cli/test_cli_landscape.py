@@ -182,6 +182,8 @@ class Degenerate(Landscape):
             self.assertIn("cannot be compared", rows[1]["comparison"])
             self.good(*self.words("full", "topk:3"), "--grid", grid, "--plot", "--figures", self.folder / f"f{grid}",
                       "--out", self.folder / f"{grid}.html")
+            self.assertNotIn("Quantiles over the pairs", (self.folder / f"{grid}.html").read_text())  # no empty figure
+            self.assertEqual(list((self.folder / f"f{grid}").glob("lipschitz*")), [])
 
     def test_untrained_and_diverged_runs(self):
         surface, = self.surfaces("--grid", 3, "--extent", 1000, names=["diverged"])  # from before it diverged

@@ -95,7 +95,7 @@ static void write_sentence(sf_surface *surface, const sf_surface *baseline, cons
                  name, base);
     else
         snprintf(surface->sentence, sizeof surface->sentence,
-                 "%s has %s %s: %.2f, %.2f, %.2f and %.2f times as large at 50, 75, 95 and 99 %% (medians over %zu "
+                 "%s has %s %s: %.3g, %.3g, %.3g and %.3g times as large at 50, 75, 95 and 99 %% (medians over %zu "
                  "radii)",
                  name, word_for(ratios), base, ratios[0], ratios[1], ratios[2], ratios[3], fewest);
 }

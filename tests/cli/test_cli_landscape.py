@@ -379,6 +379,41 @@ class Figures(Landscape):
                     area += (right - left) * (bottom - top)
             self.assertAlmostEqual(area / 330 ** 2, 1, 3)
 
+    def test_losses_many_orders_apart_keep_their_places(self):
+        """On 25 points at powers of ten each has a colour of its own."""
+        self.surfaces("--grid", 5, names=["full"])
+        for point in range(25):
+            self.sql(f"UPDATE surface_points SET loss = 1e{point - 5} WHERE point = {point}")
+        self.surfaces("--grid", 5, "--figures", self.folder / "f", names=["full"])
+        root = ElementTree.parse(self.folder / "f" / f"surface-loss-{self.ids['full']}.svg").getroot()
+        cells = root.find("{http://www.w3.org/2000/svg}g").findall("{http://www.w3.org/2000/svg}path")
+        self.assertEqual(len({cell.get("fill") for cell in cells}), 25)
+
+    def test_constants_many_orders_apart_keep_their_places(self):
+        """Places are linear in the logarithms of all values in a panel; the sentence and its factor stay readable."""
+        names = ["full", "topk:3", "random:3"]
+        self.surfaces("--grid", 9, names=names)
+        self.sql("UPDATE surface_points SET loss = loss * 1e7 WHERE surface = 2")
+        self.sql("UPDATE surface_points SET loss = loss * 1e14 WHERE surface = 3")
+        rows = self.surfaces("--grid", 9, "--figures", self.folder / "f", "--out", self.folder / "p.html", names=names)
+        curves = list(csv.DictReader((self.folder / "f" / "lipschitz.csv").read_text().splitlines()))
+        root = ElementTree.parse(self.folder / "f" / "lipschitz.svg").getroot()
+        groups = [group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get("data-series")]
+        places = []
+        for group in groups[:3]:
+            steps = re.findall(r"[ML]\S+ ([\d.]+)", group.find("{http://www.w3.org/2000/svg}path").get("d"))
+            places += [float(y) for y in steps]
+        drawn = sorted(zip((math.log10(float(row["q50"])) for row in curves), places, strict=True))
+        (low, bottom), (high, top) = drawn[0], drawn[-1]
+        self.assertGreater(high - low, 10)
+        for value, y in drawn:
+            self.assertAlmostEqual(y, bottom + (value - low) / (high - low) * (top - bottom), delta=0.2)
+        self.assertRegex(rows[1]["comparison"], r": \d(\.\d+)?e\+0[678], .* times as large")
+        self.assertEqual(re.findall(r'class="factor">([^<]*)<', (self.folder / "p.html").read_text()), ["&gt;999×"] * 2)
+        self.sql("UPDATE surface_points SET loss = loss * 1e-20 WHERE surface = 2")
+        self.surfaces("--grid", 9, "--out", self.folder / "p.html", names=names[:2])
+        self.assertIn('class="factor">&lt;0.01×<', (self.folder / "p.html").read_text())
+
     def test_page(self):
         page = self.folder / "p.html"
         out = self.good(*self.words("full", "topk:3"), "--grid", 6, "--out", page).out

@@ -133,14 +133,23 @@ static int name_width(const sf_landscape *landscape) {
     return (int)width;
 }
 
+static bool samples_differ(const sf_landscape *landscape) {
+    for (size_t i = 1; i < sf_landscape_count(landscape); i++)
+        if (sf_landscape_surface(landscape, i)->samples != sf_landscape_surface(landscape, 0)->samples) return true;
+    return false;
+}
+
 static void print_losses(const sf_landscape *landscape, int width) {
-    printf("%-*s  %-16s %6s %11s %10s %10s %10s %10s\n", width, "training loss", "run", "epoch", "the weights", "least",
-           "most", "accuracy", "not finite");
+    const bool with_samples = samples_differ(landscape);
+    printf("%-*s  %-16s %6s", width, "training loss", "run", "epoch");
+    if (with_samples) printf(" %9s", "sequences");
+    printf(" %11s %10s %10s %10s %10s\n", "the weights", "least", "most", "accuracy", "not finite");
     for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
         const sf_surface *s = sf_landscape_surface(landscape, i);
         char name[SF_SURFACE_NAME_SIZE];
         sf_surface_name(name, landscape, i);
         printf("%-*s  %-16s %6zu", width, name, s->run.id, s->epoch);
+        if (with_samples) printf(" %9zu", s->samples);
         print_number(s->centre_loss, 11);
         print_number(s->least, 10);
         print_number(s->most, 10);
@@ -182,8 +191,12 @@ static int print_tables(const sf_landscape *landscape) {
     const sf_surface *first = sf_landscape_surface(landscape, 0);
     int width = name_width(landscape);
     if (width < 29) width = 29;
-    printf("%zu x %zu points over +-%.6g along two directions (seed %lu), %zu training sequences\n\n", first->grid,
-           first->grid, first->extent, (unsigned long)first->seed, first->samples);
+    printf("%zu x %zu points over +-%.6g along two directions (seed %lu), ", first->grid, first->grid, first->extent,
+           (unsigned long)first->seed);
+    if (samples_differ(landscape))
+        printf("not all on as many training sequences\n\n");
+    else
+        printf("%zu training sequences\n\n", first->samples);
     print_losses(landscape, width);
     print_constants(landscape, width);
     print_comparisons(landscape);

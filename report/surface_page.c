@@ -146,13 +146,29 @@ static void print_table(FILE *out, const sf_landscape *landscape) {
     fputs("</tbody></table></div>\n", out);
 }
 
+/* Once, or where they differ for each run. */
+static void print_samples(FILE *out, const sf_landscape *landscape) {
+    const size_t first = sf_landscape_surface(landscape, 0)->samples;
+    bool differ = false;
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++)
+        differ |= sf_landscape_surface(landscape, i)->samples != first;
+    for (size_t i = 0; differ && i < sf_landscape_count(landscape); i++) {
+        fputs(i > 0 ? ", " : "", out);
+        print_name(out, landscape, i);
+        fprintf(out, ": %zu", sf_landscape_surface(landscape, i)->samples);
+    }
+    if (!differ) fprintf(out, "%zu", first);
+}
+
 static void print_ending(FILE *out, const sf_landscape *landscape, const char *command) {
     const sf_surface *s = sf_landscape_surface(landscape, 0);
     fprintf(out,
             "</section>\n<section>\n<h2>Make it again</h2>\n<dl>\n<div><dt>grid</dt><dd>%zu × %zu</dd></div>\n"
-            "<div><dt>extent</dt><dd>±%.6g</dd></div>\n<div><dt>training sequences</dt><dd>%zu</dd></div>\n"
-            "<div><dt>direction seed</dt><dd>%lu</dd></div>\n</dl>\n<pre><code>",
-            s->grid, s->grid, s->extent, s->samples, (unsigned long)s->seed);
+            "<div><dt>extent</dt><dd>±%.6g</dd></div>\n<div><dt>training sequences</dt><dd>",
+            s->grid, s->grid, s->extent);
+    print_samples(out, landscape);
+    fprintf(out, "</dd></div>\n<div><dt>direction seed</dt><dd>%lu</dd></div>\n</dl>\n<pre><code>",
+            (unsigned long)s->seed);
     sf_markup_text(out, command);
     fputs(
         "</code></pre>\n</section>\n<section>\n<h2>How to read it</h2>\n"

@@ -144,6 +144,22 @@ class Values(Landscape):
         self.assertRegex(out, r"(?m)^full seed 153476998 ")
         self.assertRegex(out, r"(?m)^full seed 5 ")
 
+    def test_sequences_are_told_of_each_run_where_they_differ(self):
+        self.good("train", *SMALL, "--train-count", 50, "--seed", 5, "--store", self.store)
+        other = next(row["id"] for row in json.loads(self.good("runs", "--store", self.store, "--json").out)
+                     if row["seed"] == 5)
+        page = self.folder / "p.html"
+        out = self.good(*self.words("full", other), "--grid", 3, "--out", page).out
+        self.assertNotRegex(out, r"\d training sequences")
+        self.assertRegex(out, r"(?m)^training loss +run +epoch sequences +the weights ")
+        self.assertRegex(out, rf" {self.ids['full']} +3 +60 ")
+        self.assertRegex(out, rf" {other} +3 +50 ")
+        self.assertIn("<dt>training sequences</dt><dd>full seed 153476998: 60, full seed 5: 50</dd>", page.read_text())
+        out = self.good(*self.words("full", other), "--grid", 3, "--samples", 50, "--out", page).out
+        self.assertIn(", 50 training sequences\n", out)
+        self.assertNotIn(" sequences ", out.split("\n", 1)[1])
+        self.assertIn("<dt>training sequences</dt><dd>50</dd>", page.read_text())
+
     def test_only_runs_that_differ_in_the_mechanism_alone_are_compared(self):
         """One setting at a time beside topk:3; then the settings of full, with another seed in between."""
         for setting in (["--seed", 5], ["--lr", 1], ["--blocks", 1], ["--width", 4], ["--length", 10], ["--train-count", 50]):

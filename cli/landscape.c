@@ -263,6 +263,10 @@ static sf_status open_existing(sf_store **store, const char *folder) {
 static int run(const cli_request *request) {
     const sf_config *config = &request->config;
     sf_store *store = NULL;
+    if (sf_config_given(config, "precision"))
+        return fail_usage(
+            "--precision has no effect here: surfaces are computed in f32, those of a bf16 run too; leave "
+            "it out");
     if (strcmp(config->out, "-") == 0)
         return fail_usage("out is '-' but the table goes to standard output; name a file");
     const int writable = check_figures(config);
@@ -280,11 +284,11 @@ const cli_verb verb_landscape = {
     .summary = "the loss around the weights of runs, and how steep it is there",
     .details =
         "RUN is an id of 'semfocus runs' or an unambiguous beginning of it; several share one scale, and\n"
-        "those that differ in the mechanism alone are compared. Two Gaussian directions, each tensor scaled to the "
-        "norm of the weights' own, span a plane;\n"
-        "the slopes between neighbouring points estimate Lipschitz constants. The loss is taken over 1000 training\n"
-        "sequences, spread over all, unless --samples says otherwise. Without more it takes about\n"
-        "three minutes a run of the paper's NNCH shape on two cores; --grid 200 --samples 0 is the paper's\n"
+        "those that differ in the mechanism alone are compared. Two Gaussian directions, each tensor scaled to\n"
+        "the norm of the weights' own, span a plane; the slopes between neighbouring points estimate Lipschitz\n"
+        "constants. The loss is taken over 1000 training sequences, spread over all, unless --samples says\n"
+        "otherwise. It is computed in f32, that of a bf16 run too: --precision is refused. Without more it takes\n"
+        "about three minutes a run of the paper's NNCH shape on two cores; --grid 200 --samples 0 is the paper's\n"
         "and takes hours. Points are kept as they come: after Ctrl-C or a kill the same command goes on.\n"
         "example: semfocus landscape 3f2a 91bc --out landscape.html\n",
     .groups = SF_GROUP_SURFACE | SF_GROUP_SAMPLES | SF_GROUP_WEIGHTS | SF_GROUP_OUT | SF_GROUP_REPORT | COMMON_GROUPS,

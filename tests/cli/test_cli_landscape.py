@@ -243,6 +243,8 @@ class Degenerate(Landscape):
         self.refused(*self.words("full"), "--grid", 0, mentions=["grid"])
         self.refused(*self.words("full"), "--extent", 0, mentions=["extent"])
         self.refused(*self.words("full"), "--at", "middle", mentions=["last|best|init"])
+        for precision in ("f32", "bf16"):
+            self.refused(*self.words("full"), "--precision", precision, mentions=["--precision has no effect", "f32"])
         self.refused(*self.words("full"), "--out", "-", mentions=["standard output"])
         notes = self.write("notes.html", "mine")
         self.refused(*self.words("full"), "--out", notes, mentions=["no report of semfocus"])

@@ -283,8 +283,9 @@ const cli_verb verb_landscape = {
     .usage = "RUN... [--grid N] [--samples N] [--at last|best|init] [--out FILE.html] [--figures DIR]",
     .summary = "the loss around the weights of runs, and how steep it is there",
     .details =
-        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it; several share one scale, and\n"
-        "those that differ in the mechanism alone are compared. Two Gaussian directions, each tensor scaled to\n"
+        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it; several, 16 at most, share one\n"
+        "scale, and those that differ in the mechanism alone are compared. Two Gaussian directions, each tensor scaled "
+        "to\n"
         "the norm of the weights' own, span a plane; the slopes between neighbouring points estimate Lipschitz\n"
         "constants. The loss is taken over 1000 training sequences, spread over all, unless --samples says\n"
         "otherwise. It is computed in f32, that of a bf16 run too: --precision is refused. Without more it takes\n"

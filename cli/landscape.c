@@ -184,7 +184,7 @@ static void print_comparisons(const sf_landscape *landscape) {
     if (compared)
         puts("One pair of directions and one run each: an observation, not a test.");
     else if (sf_landscape_count(landscape) > 1)
-        puts("\nNot compared: no two of these runs differ in the mechanism alone and did not diverge.");
+        puts("\nNot compared: no two of these runs, diverged ones aside, differ in the mechanism alone.");
 }
 
 static int print_tables(const sf_landscape *landscape) {
@@ -283,10 +283,9 @@ const cli_verb verb_landscape = {
     .usage = "RUN... [--grid N] [--samples N] [--at last|best|init] [--out FILE.html] [--figures DIR]",
     .summary = "the loss around the weights of runs, and how steep it is there",
     .details =
-        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it; several, 16 at most, share one\n"
-        "scale, and those that differ in the mechanism alone are compared. Two Gaussian directions, each tensor scaled "
-        "to\n"
-        "the norm of the weights' own, span a plane; the slopes between neighbouring points estimate Lipschitz\n"
+        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it; several, 16 at most, share one scale,\n"
+        "and those that differ in the mechanism alone are compared. Two Gaussian directions, each tensor scaled\n"
+        "to the norm of the weights' own, span a plane; the slopes between neighbouring points estimate Lipschitz\n"
         "constants. The loss is taken over 1000 training sequences, spread over all, unless --samples says\n"
         "otherwise. It is computed in f32, that of a bf16 run too: --precision is refused. Without more it takes\n"
         "about three minutes a run of the paper's NNCH shape on two cores; --grid 200 --samples 0 is the paper's\n"

@@ -31,8 +31,10 @@ static void print_head(FILE *out, const sf_landscape *landscape) {
 
 /* In the few characters that stand beside a sentence; the sentence has the digits. */
 static void print_factor(FILE *out, double ratio) {
-    if (ratio < 0.01)
-        fputs("&lt;0.01×", out);
+    if (ratio < 0.005)
+        fputs("≈0×", out);
+    else if (ratio < 0.995)
+        fprintf(out, "%.2f×", ratio);
     else if (ratio < 99.5)
         fprintf(out, "%.2g×", ratio);
     else if (ratio < 999.5)

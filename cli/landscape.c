@@ -133,14 +133,23 @@ static int name_width(const sf_landscape *landscape) {
     return (int)width;
 }
 
+static bool samples_differ(const sf_landscape *landscape) {
+    for (size_t i = 1; i < sf_landscape_count(landscape); i++)
+        if (sf_landscape_surface(landscape, i)->samples != sf_landscape_surface(landscape, 0)->samples) return true;
+    return false;
+}
+
 static void print_losses(const sf_landscape *landscape, int width) {
-    printf("%-*s  %-16s %6s %11s %10s %10s %10s %10s\n", width, "training loss", "run", "epoch", "the weights", "least",
-           "most", "accuracy", "not finite");
+    const bool with_samples = samples_differ(landscape);
+    printf("%-*s  %-16s %6s", width, "training loss", "run", "epoch");
+    if (with_samples) printf(" %9s", "sequences");
+    printf(" %11s %10s %10s %10s %10s\n", "the weights", "least", "most", "accuracy", "not finite");
     for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
         const sf_surface *s = sf_landscape_surface(landscape, i);
         char name[SF_SURFACE_NAME_SIZE];
         sf_surface_name(name, landscape, i);
         printf("%-*s  %-16s %6zu", width, name, s->run.id, s->epoch);
+        if (with_samples) printf(" %9zu", s->samples);
         print_number(s->centre_loss, 11);
         print_number(s->least, 10);
         print_number(s->most, 10);
@@ -164,14 +173,7 @@ static void print_constants(const sf_landscape *landscape, int width) {
         }
 }
 
-static int print_tables(const sf_landscape *landscape) {
-    const sf_surface *first = sf_landscape_surface(landscape, 0);
-    int width = name_width(landscape);
-    if (width < 29) width = 29;
-    printf("%zu x %zu points over +-%.6g along two directions (seed %lu), %zu training sequences\n\n", first->grid,
-           first->grid, first->extent, (unsigned long)first->seed, first->samples);
-    print_losses(landscape, width);
-    print_constants(landscape, width);
+static void print_comparisons(const sf_landscape *landscape) {
     bool compared = false;
     for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
         const sf_surface *s = sf_landscape_surface(landscape, i);
@@ -179,7 +181,25 @@ static int print_tables(const sf_landscape *landscape) {
         printf("%s%s.\n", compared ? "" : "\n", s->sentence);
         compared = true;
     }
-    if (compared) puts("One pair of directions and one run each: an observation, not a test.");
+    if (compared)
+        puts("One pair of directions and one run each: an observation, not a test.");
+    else if (sf_landscape_count(landscape) > 1)
+        puts("\nNot compared: no two of these runs, diverged ones aside, differ in the mechanism alone.");
+}
+
+static int print_tables(const sf_landscape *landscape) {
+    const sf_surface *first = sf_landscape_surface(landscape, 0);
+    int width = name_width(landscape);
+    if (width < 29) width = 29;
+    printf("%zu x %zu points over +-%.6g along two directions (seed %lu), ", first->grid, first->grid, first->extent,
+           (unsigned long)first->seed);
+    if (samples_differ(landscape))
+        printf("not all on as many training sequences\n\n");
+    else
+        printf("%zu training sequences\n\n", first->samples);
+    print_losses(landscape, width);
+    print_constants(landscape, width);
+    print_comparisons(landscape);
     return finish_output();
 }
 
@@ -243,6 +263,10 @@ static sf_status open_existing(sf_store **store, const char *folder) {
 static int run(const cli_request *request) {
     const sf_config *config = &request->config;
     sf_store *store = NULL;
+    if (sf_config_given(config, "precision"))
+        return fail_usage(
+            "--precision has no effect here: surfaces are computed in f32, those of a bf16 run too; leave "
+            "it out");
     if (strcmp(config->out, "-") == 0)
         return fail_usage("out is '-' but the table goes to standard output; name a file");
     const int writable = check_figures(config);
@@ -259,11 +283,12 @@ const cli_verb verb_landscape = {
     .usage = "RUN... [--grid N] [--samples N] [--at last|best|init] [--out FILE.html] [--figures DIR]",
     .summary = "the loss around the weights of runs, and how steep it is there",
     .details =
-        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it; several share one scale and are\n"
-        "compared. Two Gaussian directions, each tensor scaled to the norm of the weights' own, span a plane;\n"
-        "the slopes between neighbouring points estimate Lipschitz constants. The loss is taken over 1000 training\n"
-        "sequences, spread over all, unless --samples says otherwise. Without more it takes about\n"
-        "three minutes a run of the paper's NNCH shape on two cores; --grid 200 --samples 0 is the paper's\n"
+        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it; several, 16 at most, share one scale,\n"
+        "and those that differ in the mechanism alone are compared. Two Gaussian directions, each tensor scaled\n"
+        "to the norm of the weights' own, span a plane; the slopes between neighbouring points estimate Lipschitz\n"
+        "constants. The loss is taken over 1000 training sequences, spread over all, unless --samples says\n"
+        "otherwise. It is computed in f32, that of a bf16 run too: --precision is refused. Without more it takes\n"
+        "about three minutes a run of the paper's NNCH shape on two cores; --grid 200 --samples 0 is the paper's\n"
         "and takes hours. Points are kept as they come: after Ctrl-C or a kill the same command goes on.\n"
         "example: semfocus landscape 3f2a 91bc --out landscape.html\n",
     .groups = SF_GROUP_SURFACE | SF_GROUP_SAMPLES | SF_GROUP_WEIGHTS | SF_GROUP_OUT | SF_GROUP_REPORT | COMMON_GROUPS,

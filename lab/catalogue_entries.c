@@ -30,7 +30,7 @@ enum { TEST_SEEDS = 6, FEW_SEEDS = 3, ONE_SEED = 1 };
 /* A study as sf_paper_plan holds it. */
 #define STUDY(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define SMOKE_PLAN(...)                                                                                                \
-    { .study = STUDY(SMOKE, __VA_ARGS__), .note = TINY_NOTE, .fewest = FEW_SEEDS, .grid = 7, .samples = 20 }
+    { .study = STUDY(SMOKE, __VA_ARGS__), .note = TINY_NOTE, .fewest = FEW_SEEDS, .grid = 21, .samples = 20 }
 #define LAPTOP_PLAN(why, seeds_needed, ...)                                                                            \
     { .study = STUDY(__VA_ARGS__), .note = (why), .fewest = (seeds_needed), .grid = 21, .samples = 1000 }
 /* Where only the epoch of arrival counts, a run need not go on after it. */

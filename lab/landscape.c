@@ -92,6 +92,7 @@ static sf_status open_surface(sf_landscape *landscape, sf_store *store, const ch
     SF_TRY(sf_stored_model_open(&plot->model, store, &surface->run, (sf_weights_at)config->at));
     const size_t sequences = sf_dataset_count(plot->model.data->training);
     const size_t asked = sf_config_given(config, "samples") ? (size_t)config->samples : SF_SURFACE_SAMPLES;
+    landscape->configs[landscape->count] = *plot->model.config;
     surface->run = plot->model.run;
     surface->epoch = plot->model.epoch;
     surface->weights_hash = sf_model_hash(plot->model.model, plot->model.params);

@@ -7,7 +7,8 @@
 
 struct sf_landscape {
     sf_surface surfaces[SF_MOST_SURFACES];
-    struct sf_plot { /* what belongs to a surface while it is computed */
+    sf_config configs[SF_MOST_SURFACES]; /* of their runs, with the task's recipe */
+    struct sf_plot {                     /* what belongs to a surface while it is computed */
         sf_stored_model model;
         int64_t number; /* in the store */
         bool *known;    /* [points] */

@@ -6,6 +6,7 @@
 #include "lab/database.h"
 #include "lab/landscape.h"
 #include "lab/surface_rows.h"
+#include "measure/slopes.h"
 
 typedef struct plane { /* what surfaces must share to stand beside each other */
     size_t grid, samples;
@@ -59,18 +60,37 @@ static sf_status find_candidates(candidates *c, sf_store *store, const sf_study 
     return SF_OK;
 }
 
-static plane choose_plane(const candidates *c) {
-    plane best = {0};
-    size_t most = 0;
+typedef struct worth { /* of a plane, what weighs most first */
+    bool has_slopes, has_company;
+    size_t grid, groups;
+} worth;
+
+static worth worth_of(const plane *own, const candidates *c) {
+    const sf_lattice lattice = {.grid = own->grid, .extent = own->extent};
+    size_t groups = 0;
     for (size_t i = 0; i < c->count; i++) {
+        const plane other = plane_of(&c->each[i].surface);
+        groups += same_plane(own, &other);
+    }
+    return (worth){
+        .has_slopes = sf_slopes_are_there(&lattice), .has_company = groups > 1, .grid = own->grid, .groups = groups};
+}
+
+static bool is_worth_more(const worth *a, const worth *b) {
+    if (a->has_slopes != b->has_slopes) return a->has_slopes;
+    if (a->has_company != b->has_company) return a->has_company;
+    if (a->grid != b->grid) return a->grid > b->grid;
+    return a->groups > b->groups;
+}
+
+static plane choose_plane(const candidates *c) {
+    plane best = plane_of(&c->each[0].surface);
+    worth most = worth_of(&best, c);
+    for (size_t i = 1; i < c->count; i++) {
         const plane own = plane_of(&c->each[i].surface);
-        size_t groups = 0;
-        for (size_t j = 0; j < c->count; j++) {
-            const plane other = plane_of(&c->each[j].surface);
-            groups += same_plane(&own, &other);
-        }
-        if (groups < most || (groups == most && own.grid <= best.grid)) continue;
-        most = groups;
+        const worth ours = worth_of(&own, c);
+        if (!is_worth_more(&ours, &most)) continue;
+        most = ours;
         best = own;
     }
     return best;
@@ -81,6 +101,7 @@ static sf_status read_surface(sf_landscape *landscape, sf_store *store, const ca
     landscape->surfaces[i] = chosen->surface;
     landscape->surfaces[i].baseline = i;
     landscape->plots[i].number = chosen->number;
+    SF_TRY(sf_store_config(&landscape->configs[i], store, &chosen->surface.run));
     SF_TRY(sf_landscape_make_room(landscape));
     landscape->count++;
     SF_TRY(sf_landscape_read_points(landscape, i, store));

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lab/comparison.h"
 #include "lab/landscape.h"
 #include "lab/statistics.h"
 
@@ -31,24 +32,30 @@ void sf_surface_name(char out[SF_SURFACE_NAME_SIZE], const sf_landscape *landsca
     if (seed_shared) snprintf(out + used, SF_SURFACE_NAME_SIZE - (size_t)used, " %.8s", own->run.id);
 }
 
-/* Full attention on the same task, of the same seed if it is there; else the task's first. */
+static bool is_full(const sf_surface *surface) {
+    return strcmp(surface->run.attention, "full") == 0;
+}
+
+static bool has_diverged(const sf_surface *surface) {
+    return strcmp(surface->run.status, "diverged") == 0;
+}
+
+static bool are_comparable(const sf_landscape *landscape, size_t i, size_t j) {
+    const sf_surface *a = &landscape->surfaces[i], *b = &landscape->surfaces[j];
+    return same_task(a, b) && !has_diverged(a) && !has_diverged(b) &&
+           sf_same_but_for_the_mechanism(&landscape->configs[i], &landscape->configs[j]);
+}
+
+/* Of the runs that differ from this one in the mechanism alone, itself among them: full attention, else the first. */
 static size_t baseline_of(const sf_landscape *landscape, size_t i) {
-    const sf_surface *own = &landscape->surfaces[i];
-    size_t first = landscape->count, full = landscape->count;
-    if (strcmp(own->run.attention, "full") == 0) {
-        for (size_t j = 0; j < i; j++) /* two of full: the later one is compared with the first */
-            if (same_name(own, &landscape->surfaces[j])) return j;
-        return i;
-    }
+    size_t first = i;
+    if (is_full(&landscape->surfaces[i])) return i;
     for (size_t j = 0; j < landscape->count; j++) {
-        const sf_surface *other = &landscape->surfaces[j];
-        if (!same_task(own, other)) continue;
-        if (first == landscape->count) first = j;
-        if (strcmp(other->run.attention, "full") != 0) continue;
-        if (other->run.seed == own->run.seed) return j;
-        if (full == landscape->count) full = j;
+        if (!are_comparable(landscape, i, j)) continue;
+        if (is_full(&landscape->surfaces[j])) return j;
+        if (j < first) first = j;
     }
-    return full < landscape->count ? full : first;
+    return first;
 }
 
 /* The median over radii of ours / theirs at one quantile; NaN where there is none. */
@@ -88,15 +95,22 @@ static void write_sentence(sf_surface *surface, const sf_surface *baseline, cons
                  name, base);
     else
         snprintf(surface->sentence, sizeof surface->sentence,
-                 "%s has %s %s: %.2f, %.2f, %.2f and %.2f times as large at 50, 75, 95 and 99 %% (medians over %zu "
+                 "%s has %s %s: %.3g, %.3g, %.3g and %.3g times as large at 50, 75, 95 and 99 %% (medians over %zu "
                  "radii)",
                  name, word_for(ratios), base, ratios[0], ratios[1], ratios[2], ratios[3], fewest);
 }
 
-/* 0 for the first baseline, then the others in their order. */
+static bool is_baseline(const sf_landscape *landscape, size_t i) {
+    for (size_t j = 0; j < landscape->count; j++)
+        if (j != i && landscape->surfaces[j].baseline == i) return true;
+    return false;
+}
+
+/* 0 for the first that others are compared with, then the rest in their order. */
 static void number_styles(sf_landscape *landscape) {
     size_t first = 0;
-    while (first < landscape->count && landscape->surfaces[first].baseline != first) first++;
+    while (first < landscape->count && !is_baseline(landscape, first)) first++;
+    if (first == landscape->count) first = 0;
     for (size_t i = 0; i < landscape->count; i++) {
         landscape->surfaces[i].series = i;
         landscape->surfaces[i].style = i == first ? 0 : i < first ? i + 1 : i;

@@ -10,6 +10,14 @@ const double sf_lipschitz_shares[SF_LIPSCHITZ_QUANTILES] = {0.50, 0.75, 0.95, 0.
 /* Grid points that lie on the edge of a square belong to it, whatever rounding makes of their coordinates. */
 static const double edge_slack = 1e-9;
 
+static double radius_at(const sf_lattice *lattice, size_t r) {
+    return (double)(r + 1) / 100 * lattice->extent;
+}
+
+static bool holds(double radius, double reach) {
+    return reach <= radius * (1 + edge_slack);
+}
+
 typedef struct slope {
     double value;
     double reach; /* half the side of the smallest square around the centre that holds both points */
@@ -26,6 +34,12 @@ typedef struct corner { /* of the grid */
 
 static double reach_of(const sf_lattice *lattice, corner p) {
     return fmax(fabs(sf_lattice_coordinate(lattice, p.row)), fabs(sf_lattice_coordinate(lattice, p.column)));
+}
+
+bool sf_slopes_are_there(const sf_lattice *lattice) {
+    const size_t middle = lattice->grid / 2;
+    if (lattice->grid < 2) return false;
+    return holds(radius_at(lattice, SF_LIPSCHITZ_RADII - 1), reach_of(lattice, (corner){middle - 1, middle}));
 }
 
 static size_t add_slope(slope *slopes, size_t count, const double *losses, const sf_lattice *lattice, corner a,
@@ -58,10 +72,10 @@ sf_status sf_slopes_estimate(sf_lipschitz_curves *out, const double *losses /* [
         const size_t count = collect(slopes, losses, lattice);
         qsort(slopes, count, sizeof *slopes, by_value);
         for (size_t r = 0; r < SF_LIPSCHITZ_RADII; r++) {
-            const double radius = (double)(r + 1) / 100 * lattice->extent;
+            const double radius = radius_at(lattice, r);
             size_t pairs = 0;
             for (size_t i = 0; i < count; i++)
-                if (slopes[i].reach <= radius * (1 + edge_slack)) inside[pairs++] = slopes[i].value;
+                if (holds(radius, slopes[i].reach)) inside[pairs++] = slopes[i].value;
             out->radii[r] = radius;
             out->pairs[r] = pairs;
             for (size_t q = 0; q < SF_LIPSCHITZ_QUANTILES; q++)

@@ -142,6 +142,14 @@ static sf_status print_measures(FILE *out, const sf_evidence *evidence) {
     return SF_OK;
 }
 
+static sf_status print_constants(FILE *out, const sf_landscape *landscape, size_t from) {
+    open_figure(out, "lipschitz", from, "Estimated Lipschitz constants",
+                "Quantiles over pairs of neighbouring points inside the square.");
+    SF_TRY(sf_lipschitz_draw(out, landscape, false));
+    fputs("</figure>\n", out);
+    return SF_OK;
+}
+
 static sf_status print_surfaces(FILE *out, const sf_landscape *landscape, size_t from) {
     const sf_surface *first = sf_landscape_surface(landscape, 0);
     fprintf(
@@ -161,10 +169,8 @@ static sf_status print_surfaces(FILE *out, const sf_landscape *landscape, size_t
         SF_TRY(sf_surface_draw(out, landscape, i, SF_SURFACE_LOSS, false));
         fputs("</figure>\n", out);
     }
-    open_figure(out, "lipschitz", from, "Estimated Lipschitz constants",
-                "Quantiles over pairs of neighbouring points inside the square.");
-    SF_TRY(sf_lipschitz_draw(out, landscape, false));
-    fputs("</figure>\n</div>\n", out);
+    if (sf_lipschitz_is_there(landscape)) SF_TRY(print_constants(out, landscape, from));
+    fputs("</div>\n", out);
     return SF_OK;
 }
 

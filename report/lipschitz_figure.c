@@ -28,7 +28,7 @@ typedef struct panels {
 } panels;
 
 static void scale_panels(panels *p) {
-    double low = NAN, high = NAN, least_positive = NAN;
+    double low = NAN, high = NAN;
     const sf_surface *first = sf_landscape_surface(p->landscape, 0);
     for (size_t i = 0; i < sf_landscape_count(p->landscape); i++)
         for (size_t r = 0; r < SF_LIPSCHITZ_RADII; r++)
@@ -36,12 +36,10 @@ static void scale_panels(panels *p) {
                 const double value = sf_landscape_surface(p->landscape, i)->lipschitz.quantiles[r][q];
                 low = fmin(low, value);
                 high = fmax(high, value);
-                if (value > 0) least_positive = fmin(least_positive, value);
             }
     p->frame.x = (sf_scale){.low = 0, .high = 0.7 * first->extent};
     p->frame.y = (sf_scale){.low = 0, .high = high > 0 ? 1.05 * high : 1};
-    if (low > 0 && high / low >= 20)
-        p->frame.y = (sf_scale){.low = fmax(least_positive, 1e-9 * high) / 1.2, .high = 1.2 * high, .is_log = true};
+    if (low > 0 && high / low >= 20) p->frame.y = (sf_scale){.low = low / 1.2, .high = 1.2 * high, .is_log = true};
 }
 
 static void draw_curve(FILE *out, const panels *p, size_t i, size_t q, bool standalone) {
@@ -74,6 +72,13 @@ static void draw_keys(FILE *out, const sf_landscape *landscape) {
         sf_markup_text(out, name);
         fputs("</text>\n", out);
     }
+}
+
+bool sf_lipschitz_is_there(const sf_landscape *landscape) {
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++)
+        for (size_t r = 0; r < SF_LIPSCHITZ_RADII; r++)
+            if (sf_landscape_surface(landscape, i)->lipschitz.pairs[r] > 0) return true;
+    return false;
 }
 
 sf_status sf_lipschitz_draw(FILE *out, const sf_landscape *landscape, bool standalone) {

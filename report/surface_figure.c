@@ -55,8 +55,8 @@ static void choose_scale(map *m, const sf_landscape *landscape) {
     m->is_empty = isnan(low);
     if (m->quantity == SF_SURFACE_ACCURACY || m->is_empty) return;
     m->scale.is_log = low > 0 && high / low >= 20;
-    m->scale.low = m->scale.is_log ? fmax(low, 1e-9 * high) : low;
-    m->scale.high = high > m->scale.low ? high : m->scale.low + 1;
+    m->scale.low = low;
+    m->scale.high = high > low ? high : low + 1;
 }
 
 static double counted(const map *m, double value) {

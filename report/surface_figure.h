@@ -13,6 +13,7 @@ typedef enum sf_surface_quantity { SF_SURFACE_LOSS, SF_SURFACE_ACCURACY } sf_sur
 /* All maps of one quantity share their scale. */
 sf_status sf_surface_draw(FILE *out, const sf_landscape *landscape, size_t i, sf_surface_quantity quantity,
                           bool standalone);
+bool sf_lipschitz_is_there(const sf_landscape *landscape); /* whether any curve has a point */
 sf_status sf_lipschitz_draw(FILE *out, const sf_landscape *landscape, bool standalone);
 
 /* Every figure as SVG and its data as CSV; the folder is there. */

@@ -29,15 +29,30 @@ static void print_head(FILE *out, const sf_landscape *landscape) {
         sf_page_css, count, count == 1 ? "" : "s", date);
 }
 
+/* In the few characters that stand beside a sentence; the sentence has the digits. */
+static void print_factor(FILE *out, double ratio) {
+    if (ratio < 0.005)
+        fputs("≈0×", out);
+    else if (ratio < 0.995)
+        fprintf(out, "%.2f×", ratio);
+    else if (ratio < 99.5)
+        fprintf(out, "%.2g×", ratio);
+    else if (ratio < 999.5)
+        fprintf(out, "%.0f×", ratio);
+    else
+        fputs("&gt;999×", out);
+}
+
 static void print_sentences(FILE *out, const sf_landscape *landscape) {
     fputs("<ul class=\"verdicts\">\n", out);
     for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
         const sf_surface *surface = sf_landscape_surface(landscape, i);
         if (*surface->sentence == '\0') continue;
         fputs("<li><span class=\"factor\">", out);
-        if (isfinite(surface->ratios[0]))
-            fprintf(out, "%.2g×</span><span class=\"direction\">as steep (median)</span><p>", surface->ratios[0]);
-        else
+        if (isfinite(surface->ratios[0])) {
+            print_factor(out, surface->ratios[0]);
+            fputs("</span><span class=\"direction\">as steep (median)</span><p>", out);
+        } else
             fputs("–</span><span class=\"direction\"></span><p>", out);
         sf_markup_text(out, surface->sentence);
         fputs(".</p></li>\n", out);
@@ -133,13 +148,29 @@ static void print_table(FILE *out, const sf_landscape *landscape) {
     fputs("</tbody></table></div>\n", out);
 }
 
+/* Once, or where they differ for each run. */
+static void print_samples(FILE *out, const sf_landscape *landscape) {
+    const size_t first = sf_landscape_surface(landscape, 0)->samples;
+    bool differ = false;
+    for (size_t i = 0; i < sf_landscape_count(landscape); i++)
+        differ |= sf_landscape_surface(landscape, i)->samples != first;
+    for (size_t i = 0; differ && i < sf_landscape_count(landscape); i++) {
+        fputs(i > 0 ? ", " : "", out);
+        print_name(out, landscape, i);
+        fprintf(out, ": %zu", sf_landscape_surface(landscape, i)->samples);
+    }
+    if (!differ) fprintf(out, "%zu", first);
+}
+
 static void print_ending(FILE *out, const sf_landscape *landscape, const char *command) {
     const sf_surface *s = sf_landscape_surface(landscape, 0);
     fprintf(out,
             "</section>\n<section>\n<h2>Make it again</h2>\n<dl>\n<div><dt>grid</dt><dd>%zu × %zu</dd></div>\n"
-            "<div><dt>extent</dt><dd>±%.6g</dd></div>\n<div><dt>training sequences</dt><dd>%zu</dd></div>\n"
-            "<div><dt>direction seed</dt><dd>%lu</dd></div>\n</dl>\n<pre><code>",
-            s->grid, s->grid, s->extent, s->samples, (unsigned long)s->seed);
+            "<div><dt>extent</dt><dd>±%.6g</dd></div>\n<div><dt>training sequences</dt><dd>",
+            s->grid, s->grid, s->extent);
+    print_samples(out, landscape);
+    fprintf(out, "</dd></div>\n<div><dt>direction seed</dt><dd>%lu</dd></div>\n</dl>\n<pre><code>",
+            (unsigned long)s->seed);
     sf_markup_text(out, command);
     fputs(
         "</code></pre>\n</section>\n<section>\n<h2>How to read it</h2>\n"
@@ -148,7 +179,9 @@ static void print_ending(FILE *out, const sf_landscape *landscape, const char *c
         "what it starts from. The maps show the loss of the perturbed models on training sequences, without dropout; "
         "all share one scale, and the lines follow the values marked beside it. The <b>estimated Lipschitz "
         "constants</b> are the differences of neighbouring losses over the distance of their points, along both axes, "
-        "inside squares around the weights: how steep the loss is there. Where "
+        "inside squares around the weights: how steep the loss is there. Runs that differ in the mechanism alone and "
+        "did "
+        "not diverge are compared. Where "
         "a top-k mechanism changes which keys it keeps the loss jumps, and the estimate grows as the grid gets finer. "
         "The directions are drawn alike for "
         "models of one shape, but they are one pair of many, and each model is one run: an observation, not a "
@@ -161,7 +194,7 @@ static sf_status print_page(FILE *out, const sf_landscape *landscape, const char
     print_head(out, landscape);
     if (has_sentence(landscape)) print_sentences(out, landscape);
     SF_TRY(print_maps(out, landscape, SF_SURFACE_LOSS));
-    SF_TRY(print_curves(out, landscape));
+    if (sf_lipschitz_is_there(landscape)) SF_TRY(print_curves(out, landscape));
     print_table(out, landscape);
     fputs("<details><summary>Training accuracy</summary>\n", out);
     SF_TRY(print_maps(out, landscape, SF_SURFACE_ACCURACY));
@@ -259,6 +292,7 @@ sf_status sf_surfaces_write(const sf_landscape *landscape, const char *folder, c
         snprintf(stem, sizeof stem, "surface-%s", id);
         SF_TRY(write_file(landscape, to, stem, "csv", i, write_points));
     }
+    if (!sf_lipschitz_is_there(landscape)) return SF_OK;
     SF_TRY(write_file(landscape, to, "lipschitz", "svg", 0, draw_constants));
     return write_file(landscape, to, "lipschitz", "csv", 0, write_constants);
 }

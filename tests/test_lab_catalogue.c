@@ -265,6 +265,16 @@ static void only_arrivals_stop_early(void **state) {
     }
 }
 
+/* The smallest square shown has half a side of 0.1 and must hold neighbouring points, the weights' among them. */
+static void grids_are_fine_enough_for_slopes(void **state) {
+    (void)state;
+    for (size_t entry = 0; sf_paper_entry_at(entry) != NULL; entry++) {
+        if (sf_paper_entry_at(entry)->add_rows != sf_rows_of_slopes) continue;
+        for (int scale = 0; scale < SF_SCALES; scale++)
+            assert_true(2.0 / ((double)sf_paper_entry_at(entry)->plans[scale].grid - 1) <= 0.1);
+    }
+}
+
 static void laptop_scale_of_the_table(void **state) {
     (void)state;
     sf_config config;
@@ -303,6 +313,7 @@ int main(void) {
         cmocka_unit_test(one_word_for_all),
         cmocka_unit_test(every_entry_can_be_planned),
         cmocka_unit_test(only_arrivals_stop_early),
+        cmocka_unit_test(grids_are_fine_enough_for_slopes),
         cmocka_unit_test(laptop_scale_of_the_table),
         cmocka_unit_test(unknown_ids),
     };

@@ -367,6 +367,7 @@ static void slopes_of_known_surfaces(void **state) {
         }
         if (grids[g] == 200) assert_int_equal(curves.pairs[0], 4); /* the paper's smallest square: four points */
         if (grids[g] <= 3) assert_int_equal(curves.pairs[SF_LIPSCHITZ_RADII - 1], 0);
+        assert_int_equal(sf_slopes_are_there(&lattice), curves.pairs[SF_LIPSCHITZ_RADII - 1] > 0);
     }
 }
 

@@ -144,6 +144,50 @@ class Values(Landscape):
         self.assertRegex(out, r"(?m)^full seed 153476998 ")
         self.assertRegex(out, r"(?m)^full seed 5 ")
 
+    def test_sequences_are_told_of_each_run_where_they_differ(self):
+        self.good("train", *SMALL, "--train-count", 50, "--seed", 5, "--store", self.store)
+        other = next(row["id"] for row in json.loads(self.good("runs", "--store", self.store, "--json").out)
+                     if row["seed"] == 5)
+        page = self.folder / "p.html"
+        out = self.good(*self.words("full", other), "--grid", 3, "--out", page).out
+        self.assertNotRegex(out, r"\d training sequences")
+        self.assertRegex(out, r"(?m)^training loss +run +epoch sequences +the weights ")
+        self.assertRegex(out, rf" {self.ids['full']} +3 +60 ")
+        self.assertRegex(out, rf" {other} +3 +50 ")
+        self.assertIn("<dt>training sequences</dt><dd>full seed 153476998: 60, full seed 5: 50</dd>", page.read_text())
+        out = self.good(*self.words("full", other), "--grid", 3, "--samples", 50, "--out", page).out
+        self.assertIn(", 50 training sequences\n", out)
+        self.assertNotIn(" sequences ", out.split("\n", 1)[1])
+        self.assertIn("<dt>training sequences</dt><dd>50</dd>", page.read_text())
+
+    def test_only_runs_that_differ_in_the_mechanism_alone_are_compared(self):
+        """One setting at a time beside topk:3; then the settings of full, with another seed in between."""
+        for setting in (["--seed", 5], ["--lr", 1], ["--blocks", 1], ["--width", 4], ["--length", 10], ["--train-count", 50]):
+            with self.subTest(setting):
+                before = {row["id"] for row in json.loads(self.good("runs", "--store", self.store, "--json").out)}
+                self.good("train", *SMALL, *setting, "--store", self.store)
+                other, = (row["id"] for row in json.loads(self.good("runs", "--store", self.store, "--json").out)
+                          if row["id"] not in before)
+                rows = self.surfaces("--grid", 7, names=["topk:3", other])
+                self.assertEqual([(row["compared_with"], row["comparison"]) for row in rows], [(None, None)] * 2)
+                out = self.good(*self.words("topk:3", other), "--grid", 7).out
+                self.assertIn("Not compared:", out)
+                self.assertNotIn("Lipschitz constants than", out)
+        rows = self.surfaces("--grid", 7, names=["topk:3", other, "random:3", "full"])
+        self.assertEqual([row["compared_with"] for row in rows], [self.ids["full"], None, self.ids["full"], None])
+        rows = self.surfaces("--grid", 7, names=["topk:3", other, "random:3"])  # without full: the first of their kind
+        self.assertEqual([row["compared_with"] for row in rows], [None, None, self.ids["topk:3"]])
+
+    def test_a_diverged_run_is_not_compared(self):
+        self.good("train", *DIVERGING, "--epochs", 1, "--attention", "topk:3", "--store", self.store)
+        partner = next(row["id"] for row in json.loads(self.good("runs", "--store", self.store, "--json").out)
+                       if row["seed"] == 9 and row["attention"] == "topk:3" and row["status"] == "done")
+        rows = self.surfaces("--grid", 7, names=["diverged", partner])
+        self.assertEqual([row["compared_with"] for row in rows], [None, None])
+        self.sql("UPDATE runs SET status = 'done' WHERE status = 'diverged'")  # nothing else stood between them
+        rows = self.surfaces("--grid", 7, names=["diverged", partner])
+        self.assertEqual([row["compared_with"] for row in rows], [None, self.ids["diverged"]])
+
 
 class Degenerate(Landscape):
     def test_small_grids(self):
@@ -154,6 +198,8 @@ class Degenerate(Landscape):
             self.assertIn("cannot be compared", rows[1]["comparison"])
             self.good(*self.words("full", "topk:3"), "--grid", grid, "--plot", "--figures", self.folder / f"f{grid}",
                       "--out", self.folder / f"{grid}.html")
+            self.assertNotIn("Quantiles over the pairs", (self.folder / f"{grid}.html").read_text())  # no empty figure
+            self.assertEqual(list((self.folder / f"f{grid}").glob("lipschitz*")), [])
 
     def test_untrained_and_diverged_runs(self):
         surface, = self.surfaces("--grid", 3, "--extent", 1000, names=["diverged"])  # from before it diverged
@@ -194,9 +240,12 @@ class Degenerate(Landscape):
         self.refused(*self.words(""), mentions=["no run begins with"])
         self.refused(*self.words("full", "full"), mentions=["named twice", self.ids["full"]])
         self.refused(*self.words(*(f"{i:016x}" for i in range(17))), mentions=["1 to 16"])
+        self.assertIn("16 at most", self.good("landscape", "--help").out)
         self.refused(*self.words("full"), "--grid", 0, mentions=["grid"])
         self.refused(*self.words("full"), "--extent", 0, mentions=["extent"])
         self.refused(*self.words("full"), "--at", "middle", mentions=["last|best|init"])
+        for precision in ("f32", "bf16"):
+            self.refused(*self.words("full"), "--precision", precision, mentions=["--precision has no effect", "f32"])
         self.refused(*self.words("full"), "--out", "-", mentions=["standard output"])
         notes = self.write("notes.html", "mine")
         self.refused(*self.words("full"), "--out", notes, mentions=["no report of semfocus"])
@@ -348,6 +397,41 @@ class Figures(Landscape):
                     left, bottom, right, top = map(float, piece.replace("H", " ").replace("V", " ").split("Z")[0].split()[:4])
                     area += (right - left) * (bottom - top)
             self.assertAlmostEqual(area / 330 ** 2, 1, 3)
+
+    def test_losses_many_orders_apart_keep_their_places(self):
+        """On 25 points at powers of ten each has a colour of its own."""
+        self.surfaces("--grid", 5, names=["full"])
+        for point in range(25):
+            self.sql(f"UPDATE surface_points SET loss = 1e{point - 5} WHERE point = {point}")
+        self.surfaces("--grid", 5, "--figures", self.folder / "f", names=["full"])
+        root = ElementTree.parse(self.folder / "f" / f"surface-loss-{self.ids['full']}.svg").getroot()
+        cells = root.find("{http://www.w3.org/2000/svg}g").findall("{http://www.w3.org/2000/svg}path")
+        self.assertEqual(len({cell.get("fill") for cell in cells}), 25)
+
+    def test_constants_many_orders_apart_keep_their_places(self):
+        """Places are linear in the logarithms of all values in a panel; the sentence and its factor stay readable."""
+        names = ["full", "topk:3", "random:3"]
+        self.surfaces("--grid", 9, names=names)
+        self.sql("UPDATE surface_points SET loss = loss * 1e7 WHERE surface = 2")
+        self.sql("UPDATE surface_points SET loss = loss * 1e14 WHERE surface = 3")
+        rows = self.surfaces("--grid", 9, "--figures", self.folder / "f", "--out", self.folder / "p.html", names=names)
+        curves = list(csv.DictReader((self.folder / "f" / "lipschitz.csv").read_text().splitlines()))
+        root = ElementTree.parse(self.folder / "f" / "lipschitz.svg").getroot()
+        groups = [group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get("data-series")]
+        places = []
+        for group in groups[:3]:
+            steps = re.findall(r"[ML]\S+ ([\d.]+)", group.find("{http://www.w3.org/2000/svg}path").get("d"))
+            places += [float(y) for y in steps]
+        drawn = sorted(zip((math.log10(float(row["q50"])) for row in curves), places, strict=True))
+        (low, bottom), (high, top) = drawn[0], drawn[-1]
+        self.assertGreater(high - low, 10)
+        for value, y in drawn:
+            self.assertAlmostEqual(y, bottom + (value - low) / (high - low) * (top - bottom), delta=0.2)
+        self.assertRegex(rows[1]["comparison"], r": \d(\.\d+)?e\+0[678], .* times as large")
+        self.assertEqual(re.findall(r'class="factor">([^<]*)<', (self.folder / "p.html").read_text()), ["&gt;999×"] * 2)
+        self.sql("UPDATE surface_points SET loss = loss * 1e-20 WHERE surface = 2")
+        self.surfaces("--grid", 9, "--out", self.folder / "p.html", names=names[:2])
+        self.assertIn('class="factor">≈0×<', (self.folder / "p.html").read_text())
 
     def test_page(self):
         page = self.folder / "p.html"

@@ -237,6 +237,42 @@ class Measured(Case):
                 mine = sorted((self.folder / "figures" / f"even-pairs-{name}").read_text().splitlines())
                 self.assertEqual(mine, sorted((self.folder / "alone" / name).read_text().splitlines()), name)
 
+    def survey(self, grid, *mechanisms):
+        seed = min(seed for _, seed in self.runs)
+        chosen = [self.runs[name, seed] for name in mechanisms]
+        self.good("landscape", *chosen, "--grid", grid, "--samples", 20, "--store", self.folder / "runs", "--quiet")
+
+    def shown_surfaces(self):
+        """Points along a side and mechanisms shown, and whether their constants are, in page and files alike."""
+        figures = self.folder / "figures"
+        self.good("report", "--store", self.folder / "runs", "--out", self.folder / "report.html", "--figures", figures)
+        ids = {name: mechanism for (mechanism, _), name in self.runs.items()}
+        page = Page((self.folder / "report.html").read_bytes())
+        names = [figure.attributes["id"][:-2] for figure in page.root.find("figure")]
+        shown = [name.removeprefix("surface-loss-") for name in names if name.startswith("surface-loss-")]
+        files = {name: len(read_csv(figures / f"even-pairs-surface-{name}.csv")) for name in shown}
+        self.assertEqual({path.stem for path in figures.glob("*surface-loss*")},
+                         {f"even-pairs-surface-loss-{name}" for name in shown})
+        for kind in ("svg", "csv"):
+            self.assertEqual((figures / f"even-pairs-lipschitz.{kind}").exists(), "lipschitz" in names)
+        points, = set(files.values())
+        shutil.rmtree(figures)
+        return math.isqrt(points), {ids[name] for name in shown}, "lipschitz" in names
+
+    def test_the_finest_plane_that_two_share_is_shown(self):
+        """However many mechanisms a coarser one has; without slopes only where there is no other."""
+        self.copy_store()
+        self.survey(3, "full", "topk:3", "banded:3")
+        self.assertEqual(self.shown_surfaces(), (3, {"full", "topk:3", "banded:3"}, False))
+        self.survey(6, "full")
+        self.assertEqual(self.shown_surfaces(), (6, {"full"}, True))
+        self.survey(4, "full", "topk:2", "topk:3", "banded:3")
+        self.assertEqual(self.shown_surfaces(), (4, {"full", "topk:2", "topk:3", "banded:3"}, True))
+        self.survey(5, "full", "topk:3")
+        self.assertEqual(self.shown_surfaces(), (5, {"full", "topk:3"}, True))
+        self.sql("UPDATE surface_points SET loss = NULL")
+        self.assertEqual(self.shown_surfaces(), (5, {"full", "topk:3"}, False))
+
     def test_unfinished_surfaces_are_not_shown(self):
         self.copy_store()
         name = self.runs["full", min(seed for _, seed in self.runs)]

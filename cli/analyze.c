@@ -126,8 +126,10 @@ static json_t *json_comparison(const sf_analysis *full, const sf_analysis *spars
                                         json_number(rows[i].kept_dispersion), "separation",
                                         json_number(rows[i].separation), "in_degree", json_number(rows[i].in_degree),
                                         "w", json_number(rows[i].w), "x", json_number(rows[i].x)));
-    return json_pack("{s:s, s:s, s:o}", "full", sf_analysis_describe(full).run->id, "sparse",
-                     sf_analysis_describe(sparse).run->id, "quantiles", places);
+    const sf_analysis_info theirs = sf_analysis_describe(full), ours = sf_analysis_describe(sparse);
+    return json_pack("{s:s, s:s, s:I, s:I, s:s, s:s, s:o}", "full", theirs.run->id, "sparse", ours.run->id,
+                     "full_epoch", (json_int_t)theirs.epoch, "sparse_epoch", (json_int_t)ours.epoch, "full_status",
+                     theirs.run->status, "sparse_status", ours.run->status, "quantiles", places);
 }
 
 static void print_percents(const char *left) {
@@ -194,6 +196,10 @@ static void print_norms(const sf_analysis *analysis, const sf_analysis_info *inf
     }
 }
 
+static bool has_diverged(const sf_analysis_info *info) {
+    return strcmp(info->run->status, "diverged") == 0;
+}
+
 static void print_heading(const sf_analysis_info *info) {
     const sf_stored_run *run = info->run;
     printf("%s  %s, %s, seed %lld: ", run->id, run->task, run->attention, (long long)run->seed);
@@ -207,7 +213,7 @@ static void print_heading(const sf_analysis_info *info) {
     printf(", %zu %s sequences of %zu positions, %zu head%s\n", info->samples,
            info->request.split == SF_TRAINING ? "training" : "held-out", info->positions, info->heads,
            info->heads == 1 ? "" : "s");
-    if (strcmp(run->status, "diverged") == 0 && info->request.at == SF_AT_LAST)
+    if (has_diverged(info) && info->request.at == SF_AT_LAST)
         printf("  the run diverged in epoch %zu; these are its last finite weights\n", run->diverged_epoch);
 }
 
@@ -219,12 +225,25 @@ static void print_analysis(const sf_analysis *analysis) {
     print_norms(analysis, &info);
 }
 
+/* The run of a comparison; also the moment of its weights, where the other's is not the same or the run diverged. */
+static void print_compared(const sf_analysis_info *info, const sf_analysis_info *other) {
+    const bool diverged = has_diverged(info) && info->epoch > 0;
+    printf("%s (%s", info->run->attention, info->run->id);
+    if (info->epoch != other->epoch || diverged) printf(", after epoch %zu", info->epoch);
+    if (diverged) printf(", diverged in epoch %zu", info->run->diverged_epoch);
+    putchar(')');
+}
+
 static void print_comparison(const sf_analysis *full, const sf_analysis *sparse) {
-    const sf_stored_run *run = sf_analysis_describe(sparse).run;
+    const sf_analysis_info theirs = sf_analysis_describe(full), ours = sf_analysis_describe(sparse);
+    const sf_stored_run *run = ours.run;
     sf_comparison rows[SF_QUANTILES];
     sf_analysis_compare(rows, full, sparse);
-    printf("%s, seed %lld: delta_s of full (%s), the rest of %s (%s), quantile by quantile\n", run->task,
-           (long long)run->seed, sf_analysis_describe(full).run->id, run->attention, run->id);
+    printf("%s, seed %lld: delta_s of ", run->task, (long long)run->seed);
+    print_compared(&theirs, &ours);
+    printf(", the rest of ");
+    print_compared(&ours, &theirs);
+    printf(", quantile by quantile\n");
     printf("  %9s %9s %9s %9s %9s %9s %9s   Delta_h at 100 - q, at least 1e-9\n", "q", "delta_s", "delta_h", "Delta_h",
            "in-degree", "W", "X");
     for (size_t i = 0; i < SF_QUANTILES; i++)

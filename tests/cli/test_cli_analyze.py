@@ -106,6 +106,26 @@ class Results(Analyze):
         other, = self.train("topk:3", "--seed", 1, "--lr", "0.2")
         self.assertEqual(self.analyze(runs[0], other)["comparisons"], [])
 
+    def test_comparison_says_what_it_compares(self):
+        """Other epochs, and runs that diverged; nothing of it where there is nothing to say."""
+        full, = self.train("full", "--seed", 31, "--epochs", 1)
+        sparse, = self.train("topk:3", "--seed", 31, "--epochs", 6)
+        result, = self.analyze(full, sparse)["comparisons"]
+        self.assertEqual([result[key] for key in ("full_epoch", "sparse_epoch", "full_status", "sparse_status")],
+                         [1, 6, "done", "done"])
+        text = self.good("analyze", full, sparse, "--store", self.store).out
+        self.assertIn(f"delta_s of full ({full}, after epoch 1), the rest of topk:3 ({sparse}, after epoch 6), ", text)
+        text = self.good("analyze", full, sparse, "--store", self.store, "--at", "init").out
+        self.assertIn(f"delta_s of full ({full}), the rest of topk:3 ({sparse}), ", text)
+        self.train("full", "--seed", 31, "--epochs", 6)
+        text = self.good("analyze", full, sparse, "--store", self.store).out
+        self.assertIn(f"delta_s of full ({full}), the rest of topk:3 ({sparse}), ", text)
+        self.sql("UPDATE runs SET status = 'diverged', diverged_epoch = 7 WHERE id = ?", sparse)
+        result, = self.analyze(full, sparse)["comparisons"]
+        self.assertEqual((result["sparse_epoch"], result["sparse_status"]), (6, "diverged"))
+        text = self.good("analyze", full, sparse, "--store", self.store).out
+        self.assertIn(f"of full ({full}), the rest of topk:3 ({sparse}, after epoch 6, diverged in epoch 7), ", text)
+
     def test_degenerate_shapes(self):
         run, = self.train("topk:10", "--pad", "none")  # as many as there are: full
         row, = self.analyze(run)["runs"]

@@ -438,7 +438,10 @@ static int check_recorded(sf_store *store, const sf_stored_run *runs, size_t cou
         const sf_status status = sf_store_each_measure(store, &runs[i], count_point, &points);
         if (status != SF_OK) return fail(status);
         if (points == 0)
-            return fail_usage("run %s has no recorded measures; they come from training it with --every N", runs[i].id);
+            return fail_usage("run %s has no recorded measures: --every N records them while a run trains, and what is "
+                              "trained is not measured again; train it with --every N into another --store, or leave "
+                              "out --curves",
+                              runs[i].id);
     }
     return EXIT_DONE;
 }

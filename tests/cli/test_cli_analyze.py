@@ -7,7 +7,7 @@ import re
 import shutil
 import unittest
 
-from harness import SMALL, Case, StoreCase
+from harness import SMALL, Case, StoreCase, run
 
 PERCENTS = ["0", "1", "5", "10", "25", "50", "75", "90", "95", "99", "100"]
 RECORDED = ["delta_s", "delta_h", "separation", "in_degree"]
@@ -414,12 +414,37 @@ class Curves(Analyze):
         self.good("study", study, "--quiet", "--store", self.store, "--threads", 2)
         self.assertEqual(self.sql("SELECT COUNT(*) FROM measures"), [(4 * 2 * 2 * 4,)])
 
+    def train_unmeasured(self, attention, *words, mentions=("1 of 1 run ",)):
+        result = run("train", "even-pairs", "--attention", attention, *SMALL, "--epochs", 2, *words, "--quiet", "--store",
+                     self.store)
+        self.assertEqual(result.code, 0, result)
+        self.one_sentence(result, "--every", "not measured again", "--store", *mentions)
+
+    def test_what_is_trained_is_not_measured_again(self):
+        """And training says so, as often as it is asked to measure what it cannot."""
+        done, = self.train("topk:3")
+        for _ in range(2):
+            self.train_unmeasured("topk:3", "--every", 1)
+        self.refuse(done, "--curves", mentions=(done, "not measured again", "another --store", "leave out --curves"))
+        self.train("topk:3")  # nothing is asked for
+        self.train("topk:3", "--every", 1, "--seed", 8)
+        self.train("topk:3", "--every", 1, "--seed", 8)
+        self.train("topk:3", "--every", 2, "--seed", 8)
+        self.train_unmeasured("topk:3,full", "--every", 1, mentions=("1 of 2 runs",))
+        self.train_unmeasured("topk:3", "--every", 3, "--epochs", 4)  # the first row is of the initial weights
+        self.assertEqual({row["epoch"] for row in self.curves(done)[1]}, {"3"})
+
+    def test_a_run_that_diverges_is_measured_as_far_as_it_went(self):
+        for lr in (2, 4, 10000):  # in the third and second epoch, and at once
+            self.good("train", "even-pairs", "--attention", "topk:3", *SMALL, "--epochs", 3, "--lr", lr, "--clip", 0,
+                      "--every", 1, "--quiet", "--store", self.store)
+
     def test_a_store_of_the_schema_before_is_brought_forward(self):
         run, = self.train("topk:3")
         self.sql("DROP TABLE measures")
         self.sql("PRAGMA user_version = 1")
         self.refuse(run, mentions=("schema 1",))
-        self.train("topk:3", "--every", 1, "--epochs", 3)
+        self.train_unmeasured("topk:3", "--every", 1, "--epochs", 3)
         _, rows = self.curves(run)
         self.assertEqual({row["epoch"] for row in rows}, {"3"})  # epochs that were trained before are not measured
 

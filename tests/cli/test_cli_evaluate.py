@@ -89,7 +89,15 @@ class Evaluate(Followup):
         path = self.write("data.tsv", rows)
         words = ["train", f"tsv:{path}", "--blocks", 1, "--width", 8, "--epochs", 1, "--json", "--store", self.store]
         run = json.loads(self.good(*words).out)[0]["id"]
-        self.refuse("evaluate", run, mentions=("tsv:",))
+        for lengths in ([], ["--lengths", 3]):
+            row, = self.ask("evaluate", run, *lengths)
+            self.assertEqual((row["trained_length"], row["length"], row["count"]), (3, 3, 8))  # a fifth is held out
+            self.assertAlmostEqual(row["loss"], float(self.curve(run)[-1]["va-ce"]), delta=1e-8)
+        row, = self.ask("evaluate", run, "--count", 5)
+        self.assertEqual(row["count"], 5)
+        self.assertAlmostEqual(row["accuracy"] * 5 / 100, round(row["accuracy"] * 5 / 100), places=9)
+        self.refuse("evaluate", run, "--lengths", "3,4", mentions=("tsv:", "length 4"))
+        self.refuse("evaluate", run, "--count", 9, mentions=("count is 9", "8 sequences"))
         self.refuse(*words, "--swap-sample", 3, mentions=("swap-sample", "tsv:"))
 
     def test_runs_without_weights(self):
@@ -107,7 +115,9 @@ class Evaluate(Followup):
         self.train("full")
         self.refuse("evaluate", "zz", mentions=("no run begins",))
         self.refuse("evaluate", "zz", "--threads", -1, mentions=("threads",))
-        self.assertIn("--lengths N[,...]", self.good("evaluate", "--help").out)
+        text = self.good("evaluate", "--help").out
+        self.assertIn("--lengths N[,...]", text)
+        self.assertIn("bit by bit on the same\ninstruction set", text)
 
 
 class Distance(Followup):

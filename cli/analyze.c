@@ -9,12 +9,6 @@
 static const size_t shown[] = {0, 2, 4, 5, 6, 7, 8, 10}; /* of the quantiles, in tables */
 enum { SHOWN = sizeof shown / sizeof *shown };
 
-/* JSON has no infinity and nothing for what is not defined. */
-static json_t *json_number(double value) {
-    if (isnan(value)) return json_null();
-    return isinf(value) ? json_string(value > 0 ? "infinity" : "-infinity") : json_real(value);
-}
-
 static json_t *json_quantiles(const double at[SF_QUANTILES]) {
     json_t *row = json_object();
     for (size_t i = 0; i < SF_QUANTILES; i++) {
@@ -531,6 +525,7 @@ const cli_verb verb_analyze = {
         "  --mask-stability  kept keys unchanged under Gaussian noise of deviation 0.001 to 1 on the embedded tokens,\n"
         "             also by the query's Delta_h\n"
         "  --perturbed R  everything at the weights moved by R along the first direction of 'semfocus landscape'\n"
+        "In JSON, what is infinite is \"infinity\" or \"-infinity\", and null what is not defined or not there.\n"
         "examples: semfocus analyze 3f2a 91bc          semfocus analyze 3f2a --at init --samples 100 --json\n"
         "          semfocus analyze 3f2a 91bc --bounds --lipschitz --mask-stability --figures figures\n"
         "          semfocus train even-pairs --attention topk:5 --every 5, then semfocus analyze RUN "

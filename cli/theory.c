@@ -12,12 +12,13 @@ bool wants_theory(const sf_config *config) {
     return config->bounds || config->lipschitz || config->mask_stability;
 }
 
-static json_t *number_or_null(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
+json_t *json_number(double value) {
+    if (isnan(value)) return json_null();
+    return isinf(value) ? json_string(value > 0 ? "infinity" : "-infinity") : json_real(value);
 }
 
 static void set(json_t *object, const char *name, double value) {
-    json_object_set_new(object, name, number_or_null(value));
+    json_object_set_new(object, name, json_number(value));
 }
 
 static void set_kinds(json_t *object, const char *name, const double values[SF_BOUND_KINDS]) {
@@ -26,10 +27,15 @@ static void set_kinds(json_t *object, const char *name, const double values[SF_B
     json_object_set_new(object, name, kinds);
 }
 
+/* Else which keys are kept does not depend on the scores. */
+static bool has_separation(const sf_bound_domain *domain) {
+    return !isinf(domain->separation);
+}
+
 static json_t *json_domain(const sf_bound_domain *domain) {
     json_t *row = json_object();
     set(row, "dispersion", domain->dispersion);
-    set(row, "separation", domain->separation);
+    set(row, "separation", has_separation(domain) ? domain->separation : NAN);
     set(row, "in_degree", domain->in_degree);
     set(row, "fewest_kept", domain->fewest_kept);
     set(row, "most_kept", domain->most_kept);
@@ -93,8 +99,8 @@ static void print_domains(const sf_bounds *bounds) {
            "delta <=", "Delta >=", "in-degree <=", "Xi <=", "deviation >=", "before MLP");
     for (size_t l = 0; l < bounds->count; l++) {
         const sf_bound_domain *d = &bounds->blocks[l].domain;
-        char separation[24] = "none"; /* kept keys do not depend on scores */
-        if (!isinf(d->separation)) snprintf(separation, sizeof separation, "%.4g", d->separation);
+        char separation[24] = "none";
+        if (has_separation(d)) snprintf(separation, sizeof separation, "%.4g", d->separation);
         printf("  %-24s %4zu %11.4g %11s %12.4g %11.4g %13.4g %11.4g\n", "block", l, d->dispersion, separation,
                d->in_degree, d->token_norm, d->attention_deviation, d->mlp_deviation);
     }
@@ -123,7 +129,7 @@ static void print_bounds(const sf_bounds *bounds) {
 
 static json_t *json_lipschitz(const sf_local_lipschitz *found) {
     json_t *row = json_pack("{s:I, s:I, s:o}", "samples", (json_int_t)found->samples, "positions",
-                            (json_int_t)found->positions, "tolerance", number_or_null(found->tolerance));
+                            (json_int_t)found->positions, "tolerance", json_number(found->tolerance));
     json_t *blocks = json_array();
     for (size_t l = 0; l < found->count; l++) {
         const sf_block_lipschitz *block = &found->blocks[l];

@@ -182,12 +182,13 @@ class Theory(Analyze):
                          "Delta >="):
                 self.assertIn(word, text)
 
-    def test_infinite_bounds_are_null(self):
-        """Scores that are all equal have no separation."""
+    def test_infinite_bounds_are_infinity(self):
+        """As in the quantiles of one document. Scores that are all equal have a separation of 0."""
         run, = self.train("topk:3", "--inverse-temperature", 0)
         row, = self.analyze(run, "--bounds", "--lipschitz")["runs"]
         self.assertEqual(row["bounds"]["blocks"][0]["domain"]["separation"], 0)
-        self.assertIsNone(row["bounds"]["blocks"][0]["softmax"]["published"])
+        self.assertEqual(row["bounds"]["blocks"][0]["softmax"]["published"], "infinity")
+        self.assertEqual(row["overall"]["measures"]["w"]["quantiles"]["0"], "infinity")
         self.assertRegex(self.good("analyze", run, "--bounds", "--store", self.store).out, r"softmax +0 +inf +inf")
 
     def test_local_lipschitz(self):

@@ -485,6 +485,8 @@ static int run(const cli_request *request) {
         if (sf_config_given(&request->config, without_curves[i]))
             return fail_usage("--%s has no effect with --curves, which tells what training recorded; leave it out",
                               without_curves[i]);
+    if (sf_config_given(&request->config, "precision"))
+        return fail_usage("--precision has no effect on analyze, which computes measures in f32; leave it out");
     if (sf_config_given(&request->config, "direction-seed") && request->config.perturbed == 0)
         return fail_usage("--direction-seed has no effect without --perturbed R; leave it out or say how far");
     int code = check_figures(&request->config);
@@ -513,7 +515,8 @@ const cli_verb verb_analyze = {
         "A run with full attention and one of the same task, seed and settings that chooses keys by score are\n"
         "also compared quantile by quantile; --figures draws them into the regions where W and X hold. A\n"
         "diverged run is analyzed at its last finite weights, and runs of any instruction set as they are; a\n"
-        "store of another numerics version is refused.\n"
+        "store of another numerics version is refused. Measures are computed in f32, also those of a run trained in\n"
+        "bf16: --precision has no effect here and is refused.\n"
         "Further, of every block (docs/theory.md derives each constant; without --samples on 500, 50 and 200\n"
         "sequences):\n"
         "  --bounds   Lipschitz constants for all inputs in the domain that the sequences span: published (with\n"

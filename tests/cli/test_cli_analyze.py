@@ -297,6 +297,8 @@ class Refusals(Analyze):
         self.refuse(first, "--at", "middle", mentions=("at is 'middle'", "last|best|init"))
         self.refuse(first, "--samples", -1, mentions=("samples",))
         self.refuse(first, "--split", "test", mentions=("split",))
+        for precision in ("f32", "bf16"):
+            self.refuse(first, "--precision", precision, mentions=("--precision", "f32", "leave it out"))
         self.refuse(first, "--curves", "--at", "init", mentions=("--at", "--curves"))
         self.refuse(first, "--curves", mentions=(first, "--every"))
         self.refused("analyze", first, "--store", self.folder / "elsewhere", mentions=("no store",))
@@ -456,6 +458,7 @@ class Help(Case):
         for name in ("--at last|best|init", "--split train|heldout", "--samples", "--curves", "--json", "--store",
                      "--bounds", "--lipschitz", "--mask-stability", "--perturbed R", "--direction-seed S", "--figures DIR"):
             self.assertIn(name, text)
+        self.assertIn("Measures are computed in f32", text)
         self.assertIn("--every", self.good("train", "--help").out)
         self.assertTrue(re.search(r"^  analyze ", self.good("--help").out, re.M))
 

@@ -266,7 +266,7 @@ static const sf_analysis *partner_of(const analyses *a, const sf_analysis *spars
     return NULL;
 }
 
-static int tell_comparisons(const analyses *a) {
+static int tell_comparisons(const analyses *a, const char *figures /* folder; "": none */) {
     const bool json = a->rows != NULL;
     json_t *comparisons = json ? json_array() : NULL;
     for (size_t i = 0; i < a->count; i++) {
@@ -278,6 +278,7 @@ static int tell_comparisons(const analyses *a) {
             print_comparison(full, a->all[i]);
     }
     if (json) return print_json(json_pack("{s:O, s:o}", "runs", a->rows, "comparisons", comparisons));
+    if (*figures != '\0') printf("figures: %s\n", figures);
     return finish_output();
 }
 
@@ -374,7 +375,7 @@ static int analyze_and_tell(analyses *a, sf_store *store, const sf_stored_run *r
         if (code != EXIT_DONE) return code;
     }
     for (size_t i = 0; i < a->count && status == SF_OK; i++) status = tell_one(a, i, store, &runs[i], config);
-    return status == SF_OK ? tell_comparisons(a) : fail(status);
+    return status == SF_OK ? tell_comparisons(a, config->figures) : fail(status);
 }
 
 static int analyze_all(sf_store *store, const sf_stored_run *runs, const cli_request *request) {

@@ -266,7 +266,10 @@ class Theory(Analyze):
 class Regions(Analyze):
     def test_files(self):
         runs = self.train("full,topk:3", "--seed", "1,2")
-        self.good("analyze", *runs, "--store", self.store, "--figures", self.folder / "figures")
+        text = self.good("analyze", *runs, "--store", self.store, "--figures", self.folder / "figures").out
+        self.assertTrue(text.endswith(f"\nfigures: {self.folder / 'figures'}\n"), text)
+        self.analyze(*runs, "--figures", self.folder / "figures")  # and JSON stays JSON
+        self.assertNotIn("figures:", self.good("analyze", *runs, "--store", self.store).out)
         self.assertEqual(sorted(path.name for path in (self.folder / "figures").iterdir()),
                          ["region-w.csv", "region-w.svg", "region-x.csv", "region-x.svg"])
 

@@ -204,9 +204,9 @@ static void print_heading(const sf_analysis_info *info) {
     if (info->request.perturbed != 0)
         printf(" moved by %g along the first direction of seed %lu", info->request.perturbed,
                (unsigned long)info->request.direction_seed);
-    printf(", %zu %s sequences of %zu positions, %zu head%s\n", info->samples,
-           info->request.split == SF_TRAINING ? "training" : "held-out", info->positions, info->heads,
-           info->heads == 1 ? "" : "s");
+    printf(", %zu %s sequence%s of %zu position%s, %zu head%s\n", info->samples,
+           info->request.split == SF_TRAINING ? "training" : "held-out", plural(info->samples), info->positions,
+           plural(info->positions), info->heads, plural(info->heads));
     if (has_diverged(info) && info->request.at == SF_AT_LAST)
         printf("  the run diverged in epoch %zu; these are its last finite weights\n", run->diverged_epoch);
 }

@@ -12,6 +12,10 @@ bool wants_theory(const sf_config *config) {
     return config->bounds || config->lipschitz || config->mask_stability;
 }
 
+const char *plural(size_t count) {
+    return count == 1 ? "" : "s";
+}
+
 json_t *json_number(double value) {
     if (isnan(value)) return json_null();
     return isinf(value) ? json_string(value > 0 ? "infinity" : "-infinity") : json_real(value);
@@ -117,8 +121,8 @@ static const double *part_of(const sf_block_bounds *block, size_t part) {
 static void print_bounds(const sf_bounds *bounds) {
     static const char *const names[PARTS] = {"softmax", "attention, input", "attention, weights", "block, input",
                                              "block, weights"};
-    printf("  Lipschitz bounds from the weights, for all inputs in the domain that holds what %zu sequences showed\n",
-           bounds->samples);
+    printf("  Lipschitz bounds from the weights, for all inputs in the domain that holds what %zu sequence%s showed\n",
+           bounds->samples, plural(bounds->samples));
     print_domains(bounds);
     printf("  %-24s %4s %11s %11s %11s\n", "bound", "", "published", "proven", "local");
     for (size_t part = 0; part < PARTS; part++)
@@ -153,9 +157,9 @@ static json_t *json_lipschitz(const sf_local_lipschitz *found) {
 
 static void print_lipschitz(const sf_local_lipschitz *found) {
     size_t unconverged = 0;
-    printf("  local Lipschitz constants of the attention layers at %zu sequences of %zu positions, kept keys held "
-           "fixed\n",
-           found->samples, found->positions);
+    printf("  local Lipschitz constants of the attention layers at %zu sequence%s of %zu position%s, kept keys "
+           "held fixed\n",
+           found->samples, plural(found->samples), found->positions, plural(found->positions));
     printf("  %-10s %9s %9s %9s %9s %9s %12s %12s %12s\n", "", "least", "25 %", "median", "75 %", "largest",
            "over sqrt(T)", "over its law", "over bound");
     for (size_t l = 0; l < found->count; l++) {
@@ -166,8 +170,8 @@ static void print_lipschitz(const sf_local_lipschitz *found) {
         unconverged += b->unconverged;
     }
     if (unconverged > 0)
-        printf("  %zu iterations ended before they grew by less than %g: those constants are from below\n", unconverged,
-               found->tolerance);
+        printf("  %zu iteration%s ended before growing by less than %g: constants from below\n", unconverged,
+               plural(unconverged), found->tolerance);
 }
 
 static json_t *json_shares(const sf_kept_shares *shares) {
@@ -232,7 +236,7 @@ static void print_bins(const sf_mask_stability *found) {
             }
             printf(" %9.2f", 100 * unchanged / (double)queries);
         }
-        printf("   %zu queries\n", queries);
+        printf("   %zu quer%s\n", queries, queries == 1 ? "y" : "ies");
     }
 }
 
@@ -241,9 +245,9 @@ static void print_stability(const sf_mask_stability *found) {
         puts("  mask stability: which keys are kept does not depend on the tokens; noise changes none of them");
         return;
     }
-    printf("  mask stability, %%: kept keys that noise on the embedded tokens leaves kept, and queries whose %zu keys "
-           "are all the same; %zu sequences\n",
-           found->k, found->samples);
+    printf("  mask stability, %%: kept keys that noise on the embedded tokens leaves kept, and queries that keep "
+           "all of theirs (k = %zu); %zu sequence%s\n",
+           found->k, found->samples, plural(found->samples));
     printf("  %-17s", "noise");
     for (size_t i = 0; i < found->scales; i++) printf(" %9g", found->blocks[i].noise);
     putchar('\n');

@@ -7,6 +7,9 @@
 /* JSON has no infinity and nothing for what is not defined: "infinity", "-infinity" and null stand for them. */
 json_t *json_number(double value);
 
+/* The end of a noun that so many are counted of. */
+const char *plural(size_t count);
+
 /* Whether any of the three is asked for. */
 bool wants_theory(const sf_config *config);
 /* Prints what is asked for; into the run's JSON object instead where there is one. */

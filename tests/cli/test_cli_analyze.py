@@ -138,6 +138,9 @@ class Results(Analyze):
         self.assertEqual(row["overall"]["measures"]["delta_s"]["quantiles"]["100"], 0)
         self.assertEqual(row["overall"]["measures"]["ln_xi"]["quantiles"]["100"], 0)
         self.assertEqual(row["overall"]["measures"]["in_degree"]["quantiles"]["50"], 1)
+        text = self.good("analyze", run, "--samples", 1, "--bounds", "--lipschitz", "--store", self.store).out
+        self.assertIn("1 held-out sequence of 1 position, 1 head\n", text)
+        self.assertNotRegex(text, r"\b1 (sequences|positions|heads)\b")
 
     def test_flat_scores(self):
         run, = self.train("topk:3", "--inverse-temperature", 0)  # all scores are 0: no separation at all
@@ -226,6 +229,8 @@ class Theory(Analyze):
         text = self.good("analyze", run, "--mask-stability", "--store", self.store).out
         for word in ("noise", "kept keys", "all the same", "Delta_h from", "120 sequences"):
             self.assertIn(word, text)
+        self.assertIn("; 1 sequence\n",
+                      self.good("analyze", run, "--mask-stability", "--samples", 1, "--store", self.store).out)
         fixed, = self.train("banded:3")
         self.assertTrue(self.analyze(fixed, "--mask-stability")["runs"][0]["mask_stability"]["fixed"])
         self.assertIn("noise changes none", self.good("analyze", fixed, "--mask-stability", "--store", self.store).out)

@@ -89,7 +89,8 @@ static const sf_setting table[] = {
     {"checkpoint-seconds", SF_INTEGER, SF_GROUP_SAVING, AT(checkpoint_seconds), "10", 0, 86400, NULL, "N",
      "least time between two checkpoints of a run; they follow an epoch"},
     {"every", SF_INTEGER, SF_GROUP_SAVING, AT(measure_every), "0", 0, 1e6, NULL, "N",
-     "record quantiles of the attention scores before the first and after every N-th epoch; 0: never"},
+     "record quantiles of the attention scores before the first and after every N-th epoch while a run trains, not of "
+     "epochs that the store has already; 0: never"},
     {"seeds", SF_INTEGER, SF_GROUP_STUDY, AT(seeds), "5", 1, 1000, NULL, "N",
      "how many seeds: the paper's ten, then others; or name them with seed"},
     {"dry-run", SF_FLAG, SF_GROUP_STUDY, AT(dry_run), "no", 0, 0, NULL, NULL,

@@ -9,12 +9,6 @@
 static const size_t shown[] = {0, 2, 4, 5, 6, 7, 8, 10}; /* of the quantiles, in tables */
 enum { SHOWN = sizeof shown / sizeof *shown };
 
-/* JSON has no infinity and nothing for what is not defined. */
-static json_t *json_number(double value) {
-    if (isnan(value)) return json_null();
-    return isinf(value) ? json_string(value > 0 ? "infinity" : "-infinity") : json_real(value);
-}
-
 static json_t *json_quantiles(const double at[SF_QUANTILES]) {
     json_t *row = json_object();
     for (size_t i = 0; i < SF_QUANTILES; i++) {
@@ -126,8 +120,10 @@ static json_t *json_comparison(const sf_analysis *full, const sf_analysis *spars
                                         json_number(rows[i].kept_dispersion), "separation",
                                         json_number(rows[i].separation), "in_degree", json_number(rows[i].in_degree),
                                         "w", json_number(rows[i].w), "x", json_number(rows[i].x)));
-    return json_pack("{s:s, s:s, s:o}", "full", sf_analysis_describe(full).run->id, "sparse",
-                     sf_analysis_describe(sparse).run->id, "quantiles", places);
+    const sf_analysis_info theirs = sf_analysis_describe(full), ours = sf_analysis_describe(sparse);
+    return json_pack("{s:s, s:s, s:I, s:I, s:s, s:s, s:o}", "full", theirs.run->id, "sparse", ours.run->id,
+                     "full_epoch", (json_int_t)theirs.epoch, "sparse_epoch", (json_int_t)ours.epoch, "full_status",
+                     theirs.run->status, "sparse_status", ours.run->status, "quantiles", places);
 }
 
 static void print_percents(const char *left) {
@@ -194,6 +190,10 @@ static void print_norms(const sf_analysis *analysis, const sf_analysis_info *inf
     }
 }
 
+static bool has_diverged(const sf_analysis_info *info) {
+    return strcmp(info->run->status, "diverged") == 0;
+}
+
 static void print_heading(const sf_analysis_info *info) {
     const sf_stored_run *run = info->run;
     printf("%s  %s, %s, seed %lld: ", run->id, run->task, run->attention, (long long)run->seed);
@@ -204,10 +204,10 @@ static void print_heading(const sf_analysis_info *info) {
     if (info->request.perturbed != 0)
         printf(" moved by %g along the first direction of seed %lu", info->request.perturbed,
                (unsigned long)info->request.direction_seed);
-    printf(", %zu %s sequences of %zu positions, %zu head%s\n", info->samples,
-           info->request.split == SF_TRAINING ? "training" : "held-out", info->positions, info->heads,
-           info->heads == 1 ? "" : "s");
-    if (strcmp(run->status, "diverged") == 0 && info->request.at == SF_AT_LAST)
+    printf(", %zu %s sequence%s of %zu position%s, %zu head%s\n", info->samples,
+           info->request.split == SF_TRAINING ? "training" : "held-out", plural(info->samples), info->positions,
+           plural(info->positions), info->heads, plural(info->heads));
+    if (has_diverged(info) && info->request.at == SF_AT_LAST)
         printf("  the run diverged in epoch %zu; these are its last finite weights\n", run->diverged_epoch);
 }
 
@@ -219,12 +219,25 @@ static void print_analysis(const sf_analysis *analysis) {
     print_norms(analysis, &info);
 }
 
+/* The run of a comparison; also the moment of its weights, where the other's is not the same or the run diverged. */
+static void print_compared(const sf_analysis_info *info, const sf_analysis_info *other) {
+    const bool diverged = has_diverged(info) && info->epoch > 0;
+    printf("%s (%s", info->run->attention, info->run->id);
+    if (info->epoch != other->epoch || diverged) printf(", after epoch %zu", info->epoch);
+    if (diverged) printf(", diverged in epoch %zu", info->run->diverged_epoch);
+    putchar(')');
+}
+
 static void print_comparison(const sf_analysis *full, const sf_analysis *sparse) {
-    const sf_stored_run *run = sf_analysis_describe(sparse).run;
+    const sf_analysis_info theirs = sf_analysis_describe(full), ours = sf_analysis_describe(sparse);
+    const sf_stored_run *run = ours.run;
     sf_comparison rows[SF_QUANTILES];
     sf_analysis_compare(rows, full, sparse);
-    printf("%s, seed %lld: delta_s of full (%s), the rest of %s (%s), quantile by quantile\n", run->task,
-           (long long)run->seed, sf_analysis_describe(full).run->id, run->attention, run->id);
+    printf("%s, seed %lld: delta_s of ", run->task, (long long)run->seed);
+    print_compared(&theirs, &ours);
+    printf(", the rest of ");
+    print_compared(&ours, &theirs);
+    printf(", quantile by quantile\n");
     printf("  %9s %9s %9s %9s %9s %9s %9s   Delta_h at 100 - q, at least 1e-9\n", "q", "delta_s", "delta_h", "Delta_h",
            "in-degree", "W", "X");
     for (size_t i = 0; i < SF_QUANTILES; i++)
@@ -253,7 +266,7 @@ static const sf_analysis *partner_of(const analyses *a, const sf_analysis *spars
     return NULL;
 }
 
-static int tell_comparisons(const analyses *a) {
+static int tell_comparisons(const analyses *a, const char *figures /* folder; "": none */) {
     const bool json = a->rows != NULL;
     json_t *comparisons = json ? json_array() : NULL;
     for (size_t i = 0; i < a->count; i++) {
@@ -265,6 +278,7 @@ static int tell_comparisons(const analyses *a) {
             print_comparison(full, a->all[i]);
     }
     if (json) return print_json(json_pack("{s:O, s:o}", "runs", a->rows, "comparisons", comparisons));
+    if (*figures != '\0') printf("figures: %s\n", figures);
     return finish_output();
 }
 
@@ -361,7 +375,7 @@ static int analyze_and_tell(analyses *a, sf_store *store, const sf_stored_run *r
         if (code != EXIT_DONE) return code;
     }
     for (size_t i = 0; i < a->count && status == SF_OK; i++) status = tell_one(a, i, store, &runs[i], config);
-    return status == SF_OK ? tell_comparisons(a) : fail(status);
+    return status == SF_OK ? tell_comparisons(a, config->figures) : fail(status);
 }
 
 static int analyze_all(sf_store *store, const sf_stored_run *runs, const cli_request *request) {
@@ -419,7 +433,10 @@ static int check_recorded(sf_store *store, const sf_stored_run *runs, size_t cou
         const sf_status status = sf_store_each_measure(store, &runs[i], count_point, &points);
         if (status != SF_OK) return fail(status);
         if (points == 0)
-            return fail_usage("run %s has no recorded measures; they come from training it with --every N", runs[i].id);
+            return fail_usage("run %s has no recorded measures: --every N records them while a run trains, and what is "
+                              "trained is not measured again; train it with --every N into another --store, or leave "
+                              "out --curves",
+                              runs[i].id);
     }
     return EXIT_DONE;
 }
@@ -469,6 +486,8 @@ static int run(const cli_request *request) {
         if (sf_config_given(&request->config, without_curves[i]))
             return fail_usage("--%s has no effect with --curves, which tells what training recorded; leave it out",
                               without_curves[i]);
+    if (sf_config_given(&request->config, "precision"))
+        return fail_usage("--precision has no effect on analyze, which computes measures in f32; leave it out");
     if (sf_config_given(&request->config, "direction-seed") && request->config.perturbed == 0)
         return fail_usage("--direction-seed has no effect without --perturbed R; leave it out or say how far");
     int code = check_figures(&request->config);
@@ -497,7 +516,8 @@ const cli_verb verb_analyze = {
         "A run with full attention and one of the same task, seed and settings that chooses keys by score are\n"
         "also compared quantile by quantile; --figures draws them into the regions where W and X hold. A\n"
         "diverged run is analyzed at its last finite weights, and runs of any instruction set as they are; a\n"
-        "store of another numerics version is refused.\n"
+        "store of another numerics version is refused. Measures are computed in f32, also those of a run trained in\n"
+        "bf16: --precision has no effect here and is refused.\n"
         "Further, of every block (docs/theory.md derives each constant; without --samples on 500, 50 and 200\n"
         "sequences):\n"
         "  --bounds   Lipschitz constants for all inputs in the domain that the sequences span: published (with\n"
@@ -509,6 +529,7 @@ const cli_verb verb_analyze = {
         "  --mask-stability  kept keys unchanged under Gaussian noise of deviation 0.001 to 1 on the embedded tokens,\n"
         "             also by the query's Delta_h\n"
         "  --perturbed R  everything at the weights moved by R along the first direction of 'semfocus landscape'\n"
+        "In JSON, what is infinite is \"infinity\" or \"-infinity\", and null what is not defined or not there.\n"
         "examples: semfocus analyze 3f2a 91bc          semfocus analyze 3f2a --at init --samples 100 --json\n"
         "          semfocus analyze 3f2a 91bc --bounds --lipschitz --mask-stability --figures figures\n"
         "          semfocus train even-pairs --attention topk:5 --every 5, then semfocus analyze RUN "

@@ -54,6 +54,8 @@ int print_json(json_t *document);
 /* Every byte reached standard output, or a sentence and EXIT_FAILED. */
 int finish_output(void);
 
+/* The end of a noun that so many are counted of. */
+const char *plural(size_t count);
 /* A duration as people write it. */
 void say_time(char out[32], double seconds);
 

@@ -48,7 +48,7 @@ static void tell_planned(json_t *rows, const sf_study *study, size_t g) {
 static void print_sum(size_t count, size_t done, double seconds) {
     char left[32];
     say_time(left, seconds);
-    printf("%zu run%s, %zu done", count, count == 1 ? "" : "s", done);
+    printf("%zu run%s, %zu done", count, plural(count), done);
     if (done < count) printf("; the rest takes at most about %s here", left);
     putchar('\n');
 }

@@ -12,7 +12,6 @@ enum { LONGEST = 65536, MOST_LENGTHS = sizeof((sf_config *)0)->lengths / 2 };
 
 typedef struct row {
     sf_stored_run run;
-    size_t trained_length;
     sf_length_result result;
 } row;
 
@@ -37,16 +36,13 @@ static bool read_lengths(size_t lengths[MOST_LENGTHS], size_t *count, const char
 static sf_status evaluate_run(table *t, sf_store *store, const char *id, const sf_config *config,
                               const size_t *lengths /* [count] */, size_t count) {
     sf_stored_run run;
-    sf_config settings;
     sf_status status = sf_store_find(&run, store, id);
-    if (status == SF_OK) status = sf_store_config(&settings, store, &run);
     for (size_t i = 0; i < (count > 0 ? count : 1) && status == SF_OK; i++) {
         row *next = &t->rows[t->count];
-        *next = (row){.run = run, .trained_length = (size_t)settings.length};
-        const int64_t sequences = sf_config_given(config, "count") ? config->count : settings.heldout_count;
+        *next = (row){.run = run};
         const sf_length_request request = {.at = (sf_weights_at)config->at,
-                                           .length = count > 0 ? lengths[i] : next->trained_length,
-                                           .count = (size_t)sequences,
+                                           .length = count > 0 ? lengths[i] : 0,
+                                           .count = sf_config_given(config, "count") ? (size_t)config->count : 0,
                                            .threads = (size_t)config->threads};
         status = sf_length_generalization(&next->result, store, &run, &request);
         if (status == SF_OK) t->count++;
@@ -65,7 +61,7 @@ static int print_as_json(const table *t, const char *at) {
         json_array_append_new(
             rows, json_pack("{s:s, s:o, s:s, s:I, s:s, s:I, s:I, s:I, s:o, s:o}", "id", r->run.id, "task",
                             json_text(r->run.task), "attention", r->run.attention, "seed", (json_int_t)r->run.seed,
-                            "at", at, "trained_length", (json_int_t)r->trained_length, "length",
+                            "at", at, "trained_length", (json_int_t)r->result.trained_length, "length",
                             (json_int_t)r->result.length, "count", (json_int_t)r->result.count, "loss",
                             finite_or_null(r->result.loss), "accuracy", finite_or_null(r->result.accuracy)));
     }
@@ -78,7 +74,7 @@ static int print_as_text(const table *t) {
     for (size_t i = 0; i < t->count; i++) {
         const row *r = &t->rows[i];
         printf("%-16s  %-28s %-18s %10lld %8zu %7zu %9zu %12.6g %8.2f%%\n", r->run.id, r->run.task, r->run.attention,
-               (long long)r->run.seed, r->trained_length, r->result.length, r->result.count, r->result.loss,
+               (long long)r->run.seed, r->result.trained_length, r->result.length, r->result.count, r->result.loss,
                r->result.accuracy);
     }
     return finish_output();
@@ -126,7 +122,8 @@ const cli_verb verb_evaluate = {
         "that a run of that length would have under the same data seed. The model keeps its weights, its k and its\n"
         "global tokens; positions, padding and kept keys are those of the new length, where a k that covers it is "
         "full\n"
-        "attention. At a run's own length and held-out count the result is its held-out loss, bit by bit.\n"
+        "attention. At a run's own length and held-out count the result is its held-out loss, bit by bit on the same\n"
+        "instruction set. A run of tsv: data has its own length alone.\n"
         "example: semfocus evaluate 3f2a 91bc --lengths 40,60,100,200\n",
     .groups = SF_GROUP_LENGTHS | SF_GROUP_FILE | SF_GROUP_WEIGHTS | COMMON_GROUPS,
     .fewest_words = 1,

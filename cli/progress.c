@@ -18,10 +18,6 @@ static double now_seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static const char *plural(size_t count) {
-    return count == 1 ? "" : "s";
-}
-
 /* Task where there are several, mechanism or variant, seed. */
 static void name_of(char out[NAME_SIZE], const progress *shown, size_t run) {
     const sf_group *group = sf_study_group(shown->study, shown->each[run].group);
@@ -278,6 +274,28 @@ void progress_close(progress *shown) {
     if (shown->detail == EVERY_RUN && shown->kept > 0 && !shown->silent)
         printf("%zu of %zu runs were done before\n", shown->kept, shown->count);
     if (shown->headed) putchar('\n');
+}
+
+/* Of the epochs that the plan asks for. What cannot be looked up is not warned of. */
+static bool lacks_measures(const sf_planned_run *plan, sf_store *store) {
+    const size_t every = (size_t)plan->config.measure_every;
+    sf_stored_run run;
+    size_t measured;
+    if (every == 0 || sf_store_find(&run, store, plan->id) != SF_OK || run.epochs == 0) return false;
+    const size_t asked = (size_t)plan->config.epochs, last = run.epochs < asked ? run.epochs : asked;
+    if (sf_store_count_measured(&measured, store, &run, every, last) != SF_OK) return false;
+    return measured < last / every + 1;
+}
+
+void tell_unmeasured(const sf_study *study, sf_store *store) {
+    size_t count, lacking = 0;
+    const sf_planned_run *runs = sf_study_runs(study, &count);
+    for (size_t i = 0; i < count; i++) lacking += lacks_measures(&runs[i], store);
+    if (lacking > 0)
+        fprintf(stderr,
+                "semfocus: %zu of %zu run%s had epochs in the store that were trained without this --every; they are "
+                "not measured again, another --store would have all\n",
+                lacking, count, plural(count));
 }
 
 /* The parts of a sentence; each but the first after a semicolon. */

@@ -47,6 +47,9 @@ void moving_line_close(moving_line *line);
 /* Whether runs must be told apart by their tasks. */
 bool has_several_tasks(const sf_study *study);
 
+/* A sentence on standard error if --every asks for measures of epochs that were trained without it. */
+void tell_unmeasured(const sf_study *study, sf_store *store);
+
 /* One sentence on how a run ended, or where it stands. */
 void print_ending(const sf_stored_run *run, bool with_task);
 

@@ -10,6 +10,10 @@
 
 #include "cli/cli.h"
 
+const char *plural(size_t count) {
+    return count == 1 ? "" : "s";
+}
+
 void say_time(char out[32], double seconds) {
     if (seconds <= 0)
         snprintf(out, 32, "no time");

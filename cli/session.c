@@ -69,6 +69,7 @@ int run_study(const sf_study *study, sf_store *store, const sf_config *config, c
         return EXIT_FAILED;
     }
     *done = status == SF_OK || (session.count > 1 && (detail == EVERY_EPOCH || shown.finished > 0));
+    if (*done) tell_unmeasured(study, store);
     if (status == SF_OK) return EXIT_DONE;
     if (session.count > 1 || shown.failed == 0) fail(status); /* a single run's sentence was printed when it failed */
     return EXIT_FAILED;

@@ -12,12 +12,13 @@ bool wants_theory(const sf_config *config) {
     return config->bounds || config->lipschitz || config->mask_stability;
 }
 
-static json_t *number_or_null(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
+json_t *json_number(double value) {
+    if (isnan(value)) return json_null();
+    return isinf(value) ? json_string(value > 0 ? "infinity" : "-infinity") : json_real(value);
 }
 
 static void set(json_t *object, const char *name, double value) {
-    json_object_set_new(object, name, number_or_null(value));
+    json_object_set_new(object, name, json_number(value));
 }
 
 static void set_kinds(json_t *object, const char *name, const double values[SF_BOUND_KINDS]) {
@@ -26,10 +27,15 @@ static void set_kinds(json_t *object, const char *name, const double values[SF_B
     json_object_set_new(object, name, kinds);
 }
 
+/* Else which keys are kept does not depend on the scores. */
+static bool has_separation(const sf_bound_domain *domain) {
+    return !isinf(domain->separation);
+}
+
 static json_t *json_domain(const sf_bound_domain *domain) {
     json_t *row = json_object();
     set(row, "dispersion", domain->dispersion);
-    set(row, "separation", domain->separation);
+    set(row, "separation", has_separation(domain) ? domain->separation : NAN);
     set(row, "in_degree", domain->in_degree);
     set(row, "fewest_kept", domain->fewest_kept);
     set(row, "most_kept", domain->most_kept);
@@ -93,8 +99,8 @@ static void print_domains(const sf_bounds *bounds) {
            "delta <=", "Delta >=", "in-degree <=", "Xi <=", "deviation >=", "before MLP");
     for (size_t l = 0; l < bounds->count; l++) {
         const sf_bound_domain *d = &bounds->blocks[l].domain;
-        char separation[24] = "none"; /* kept keys do not depend on scores */
-        if (!isinf(d->separation)) snprintf(separation, sizeof separation, "%.4g", d->separation);
+        char separation[24] = "none";
+        if (has_separation(d)) snprintf(separation, sizeof separation, "%.4g", d->separation);
         printf("  %-24s %4zu %11.4g %11s %12.4g %11.4g %13.4g %11.4g\n", "block", l, d->dispersion, separation,
                d->in_degree, d->token_norm, d->attention_deviation, d->mlp_deviation);
     }
@@ -111,8 +117,8 @@ static const double *part_of(const sf_block_bounds *block, size_t part) {
 static void print_bounds(const sf_bounds *bounds) {
     static const char *const names[PARTS] = {"softmax", "attention, input", "attention, weights", "block, input",
                                              "block, weights"};
-    printf("  Lipschitz bounds from the weights, for all inputs in the domain that holds what %zu sequences showed\n",
-           bounds->samples);
+    printf("  Lipschitz bounds from the weights, for all inputs in the domain that holds what %zu sequence%s showed\n",
+           bounds->samples, plural(bounds->samples));
     print_domains(bounds);
     printf("  %-24s %4s %11s %11s %11s\n", "bound", "", "published", "proven", "local");
     for (size_t part = 0; part < PARTS; part++)
@@ -123,7 +129,7 @@ static void print_bounds(const sf_bounds *bounds) {
 
 static json_t *json_lipschitz(const sf_local_lipschitz *found) {
     json_t *row = json_pack("{s:I, s:I, s:o}", "samples", (json_int_t)found->samples, "positions",
-                            (json_int_t)found->positions, "tolerance", number_or_null(found->tolerance));
+                            (json_int_t)found->positions, "tolerance", json_number(found->tolerance));
     json_t *blocks = json_array();
     for (size_t l = 0; l < found->count; l++) {
         const sf_block_lipschitz *block = &found->blocks[l];
@@ -147,9 +153,9 @@ static json_t *json_lipschitz(const sf_local_lipschitz *found) {
 
 static void print_lipschitz(const sf_local_lipschitz *found) {
     size_t unconverged = 0;
-    printf("  local Lipschitz constants of the attention layers at %zu sequences of %zu positions, kept keys held "
-           "fixed\n",
-           found->samples, found->positions);
+    printf("  local Lipschitz constants of the attention layers at %zu sequence%s of %zu position%s, kept keys "
+           "held fixed\n",
+           found->samples, plural(found->samples), found->positions, plural(found->positions));
     printf("  %-10s %9s %9s %9s %9s %9s %12s %12s %12s\n", "", "least", "25 %", "median", "75 %", "largest",
            "over sqrt(T)", "over its law", "over bound");
     for (size_t l = 0; l < found->count; l++) {
@@ -160,8 +166,8 @@ static void print_lipschitz(const sf_local_lipschitz *found) {
         unconverged += b->unconverged;
     }
     if (unconverged > 0)
-        printf("  %zu iterations ended before they grew by less than %g: those constants are from below\n", unconverged,
-               found->tolerance);
+        printf("  %zu iteration%s ended before growing by less than %g: constants from below\n", unconverged,
+               plural(unconverged), found->tolerance);
 }
 
 static json_t *json_shares(const sf_kept_shares *shares) {
@@ -226,7 +232,7 @@ static void print_bins(const sf_mask_stability *found) {
             }
             printf(" %9.2f", 100 * unchanged / (double)queries);
         }
-        printf("   %zu queries\n", queries);
+        printf("   %zu quer%s\n", queries, queries == 1 ? "y" : "ies");
     }
 }
 
@@ -235,9 +241,9 @@ static void print_stability(const sf_mask_stability *found) {
         puts("  mask stability: which keys are kept does not depend on the tokens; noise changes none of them");
         return;
     }
-    printf("  mask stability, %%: kept keys that noise on the embedded tokens leaves kept, and queries whose %zu keys "
-           "are all the same; %zu sequences\n",
-           found->k, found->samples);
+    printf("  mask stability, %%: kept keys that noise on the embedded tokens leaves kept, and queries that keep "
+           "all of theirs (k = %zu); %zu sequence%s\n",
+           found->k, found->samples, plural(found->samples));
     printf("  %-17s", "noise");
     for (size_t i = 0; i < found->scales; i++) printf(" %9g", found->blocks[i].noise);
     putchar('\n');

@@ -4,6 +4,9 @@
 
 #include "cli/cli.h"
 
+/* JSON has no infinity and nothing for what is not defined: "infinity", "-infinity" and null stand for them. */
+json_t *json_number(double value);
+
 /* Whether any of the three is asked for. */
 bool wants_theory(const sf_config *config);
 /* Prints what is asked for; into the run's JSON object instead where there is one. */

@@ -94,38 +94,55 @@ void sf_recorded_close(sf_recorded *recorded) {
     *recorded = (sf_recorded){0};
 }
 
-static const sf_recorded_row *newest(const sf_recorded *recorded, size_t run) {
-    const size_t count = recorded->runs[run].count;
-    return count > 0 ? &recorded->rows[recorded->runs[run].first + count - 1] : NULL;
+typedef struct row_pair { /* of one epoch; both NULL: none */
+    const sf_recorded_row *full, *own;
+} row_pair;
+
+/* The newest epoch that both have. */
+static row_pair newest_of_both(const sf_recorded *recorded, size_t full, size_t own) {
+    const sf_recorded_row *theirs = recorded->rows + recorded->runs[full].first;
+    const sf_recorded_row *ours = recorded->rows + recorded->runs[own].first;
+    size_t i = recorded->runs[full].count, j = recorded->runs[own].count;
+    while (i > 0 && j > 0) {
+        const size_t theirs_at = theirs[i - 1].epoch, ours_at = ours[j - 1].epoch;
+        if (theirs_at == ours_at) return (row_pair){&theirs[i - 1], &ours[j - 1]};
+        if (theirs_at > ours_at)
+            i--;
+        else
+            j--;
+    }
+    return (row_pair){NULL, NULL};
 }
 
-/* The row of the run with full attention that this one is compared with, or NULL. */
-static const sf_recorded_row *full_row(const sf_recorded *recorded, size_t baseline, const sf_planned_run *own) {
+/* With the run with full attention that this one is compared with. */
+static row_pair pair_up(const sf_recorded *recorded, size_t baseline, size_t own) {
     size_t count;
     const sf_planned_run *runs = sf_study_runs(recorded->study, &count);
     for (size_t m = 0; m < sf_study_group(recorded->study, baseline)->runs; m++) {
         const size_t run = sf_study_member(recorded->study, baseline, m);
-        if (runs[run].config.seed == own->config.seed && strcmp(runs[run].attention, "full") == 0 &&
-            sf_same_but_for_the_mechanism(&runs[run].config, &own->config) && newest(recorded, run) != NULL)
-            return newest(recorded, run);
+        if (runs[run].config.seed != runs[own].config.seed || strcmp(runs[run].attention, "full") != 0 ||
+            !sf_same_but_for_the_mechanism(&runs[run].config, &runs[own].config))
+            continue;
+        const row_pair rows = newest_of_both(recorded, run, own);
+        if (rows.full != NULL) return rows;
     }
-    return NULL;
+    return (row_pair){NULL, NULL};
 }
 
 static bool compare(sf_recorded_pair *out, const sf_recorded *recorded, size_t group, size_t run) {
     size_t count;
     const sf_planned_run *own = &sf_study_runs(recorded->study, &count)[run];
     const size_t baseline = sf_study_group(recorded->study, group)->baseline;
-    const sf_recorded_row *ours = newest(recorded, run);
     sf_attention attention;
-    if (baseline == group || ours == NULL || isnan(ours->at[SF_SEPARATION][0])) return false;
-    const sf_recorded_row *full = full_row(recorded, baseline, own);
-    if (full == NULL || sf_attention_parse(&attention, own->attention) != SF_OK) return false;
+    if (baseline == group) return false;
+    const row_pair rows = pair_up(recorded, baseline, run);
+    if (rows.full == NULL || isnan(rows.own->at[SF_SEPARATION][0])) return false;
+    if (sf_attention_parse(&attention, own->attention) != SF_OK) return false;
     *out = (sf_recorded_pair){.group = group, .run = run};
-    sf_compare_quantiles(out->at, &(sf_compared){.dispersion = full->at[SF_DISPERSION],
-                                                 .kept_dispersion = ours->at[SF_KEPT_DISPERSION],
-                                                 .separation = ours->at[SF_SEPARATION],
-                                                 .in_degree = ours->at[SF_IN_DEGREE],
+    sf_compare_quantiles(out->at, &(sf_compared){.dispersion = rows.full->at[SF_DISPERSION],
+                                                 .kept_dispersion = rows.own->at[SF_KEPT_DISPERSION],
+                                                 .separation = rows.own->at[SF_SEPARATION],
+                                                 .in_degree = rows.own->at[SF_IN_DEGREE],
                                                  .k = (double)attention.k});
     return true;
 }

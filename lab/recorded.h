@@ -25,8 +25,9 @@ typedef struct sf_recorded { /* of the groups from..to-1 of a study */
 sf_status sf_recorded_open(sf_recorded *out, const sf_study *study, sf_store *store, size_t from, size_t to);
 void sf_recorded_close(sf_recorded *recorded);
 
-typedef struct sf_recorded_pair { /* the newest rows of a run with full attention and its partner by score */
-    size_t group, run;            /* of the partner */
+/* A run with full attention and its partner by score, at the newest epoch that both were measured at. */
+typedef struct sf_recorded_pair {
+    size_t group, run; /* of the partner */
     sf_comparison at[SF_QUANTILES];
 } sf_recorded_pair;
 

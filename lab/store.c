@@ -543,6 +543,20 @@ sf_status sf_store_each_measure(sf_store *store, const sf_stored_run *run,
     return status;
 }
 
+sf_status sf_store_count_measured(size_t *count, sf_store *store, const sf_stored_run *run, size_t every, size_t last) {
+    sqlite3_stmt *statement;
+    bool row = false;
+    *count = 0;
+    SF_TRY(sf_database_prepare(&statement, &store->db,
+                               "SELECT COUNT(DISTINCT epoch) FROM measures WHERE run = ? AND epoch % ? = 0"
+                               " AND epoch <= ?",
+                               "izz", run->number, every, last));
+    const sf_status status = sf_database_step(&store->db, statement, &row);
+    if (status == SF_OK && row) *count = read_count(statement, 0);
+    sf_database_release(&store->db, statement);
+    return status;
+}
+
 sf_status sf_store_append(sf_store *store, const sf_stored_run *run, const sf_epoch *row, double seconds) {
     return sf_store_append_measured(store, run, row, seconds, NULL, 0);
 }

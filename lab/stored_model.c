@@ -36,13 +36,28 @@ static sf_status no_checkpoint(const sf_stored_run *run) {
                    run->id);
 }
 
-static sf_status read_weights(sf_stored_model *out, const sf_store *store, bool best) {
-    const sf_stored_run *run = &out->run;
-    out->epoch = best ? run->best_saved_epoch : run->checkpoint_epoch;
-    if (out->epoch == 0) return no_checkpoint(run);
+static sf_status find_weights(char path[SF_CHECKPOINT_PATH_SIZE], const sf_store *store, const sf_stored_run *run,
+                              bool best) {
+    const size_t epoch = best ? run->best_saved_epoch : run->checkpoint_epoch;
+    if (epoch == 0) return no_checkpoint(run);
+    sf_store_checkpoint_path(path, store, run->id, best, epoch);
+    return SF_OK;
+}
+
+typedef sf_status weights_reader(void *out, const sf_stored_run *run, const sf_store *store, bool best);
+
+static sf_status read_weights(void *model, const sf_stored_run *run, const sf_store *store, bool best) {
+    sf_stored_model *out = model;
     char path[SF_CHECKPOINT_PATH_SIZE];
-    sf_store_checkpoint_path(path, store, run->id, best, out->epoch);
+    SF_TRY(find_weights(path, store, run, best));
+    out->epoch = best ? run->best_saved_epoch : run->checkpoint_epoch;
     return sf_checkpoint_read(&out->params, 1, path, best ? run->best_hash : run->checkpoint_hash, out->model);
+}
+
+static sf_status open_weights(void *file, const sf_stored_run *run, const sf_store *store, bool best) {
+    char path[SF_CHECKPOINT_PATH_SIZE];
+    SF_TRY(find_weights(path, store, run, best));
+    return sf_checkpoint_open(file, path, best ? run->best_hash : run->checkpoint_hash);
 }
 
 /* Reads the entry again; whether the run went on since then. */
@@ -56,13 +71,13 @@ static bool moved_on(sf_stored_run *run, sf_store *store) {
 
 enum { TRIES = 20 }; /* at a run that another process goes on with */
 
-static sf_status read_while_it_moves(sf_stored_model *out, sf_store *store, bool best) {
+static sf_status read_while_it_moves(void *out, weights_reader *read, sf_stored_run *run, sf_store *store, bool best) {
     char message[SF_RUN_MESSAGE_SIZE];
     for (int i = 0;; i++) {
-        const sf_status status = read_weights(out, store, best);
+        const sf_status status = read(out, run, store, best);
         if (status == SF_OK) return status;
         snprintf(message, sizeof message, "%s", sf_message());
-        if (i == TRIES || !moved_on(&out->run, store)) return sf_fail(status, "%s", message);
+        if (i == TRIES || !moved_on(run, store)) return sf_fail(status, "%s", message);
     }
 }
 
@@ -70,9 +85,16 @@ sf_status sf_stored_model_open(sf_stored_model *out, sf_store *store, const sf_s
     *out = (sf_stored_model){.run = *run};
     SF_TRY(sf_store_check_numerics(store));
     sf_status status = open_fleet(out, store);
-    if (status == SF_OK && at != SF_AT_INIT) status = read_while_it_moves(out, store, at == SF_AT_BEST);
+    if (status == SF_OK && at != SF_AT_INIT)
+        status = read_while_it_moves(out, read_weights, &out->run, store, at == SF_AT_BEST);
     if (status != SF_OK) sf_stored_model_close(out);
     return status;
+}
+
+sf_status sf_stored_weights_open(sf_safetensors **out, sf_stored_run *run, sf_store *store) {
+    *out = NULL;
+    SF_TRY(sf_store_check_numerics(store));
+    return read_while_it_moves(out, open_weights, run, store, false);
 }
 
 sf_status sf_stored_model_perturb(sf_stored_model *stored, double distance, uint32_t direction_seed) {

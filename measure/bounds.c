@@ -60,6 +60,11 @@ static double column_sum(const layer *at, double dispersion) {
     return fmin(at->T, at->domain->in_degree * sf_largest_weight(dispersion, at->domain->fewest_kept));
 }
 
+/* Scores that no input moves choose the same keys for all of them. */
+static bool keys_change(const layer *at, const sf_head_norms *head) {
+    return at->by_score && head->gamma > 0;
+}
+
 /* Derivative with kept sets held fixed, where dispersions are at most `dispersion`. Section 3. */
 static double input_slope(const layer *at, const sf_head_norms *head, double dispersion) {
     const double root = sqrt(column_sum(at, dispersion)), reach = head->gamma * square(at->reach);
@@ -70,7 +75,7 @@ static double input_slope(const layer *at, const sf_head_norms *head, double dis
 static double input_published(const layer *at, const sf_head_norms *head) {
     const sf_bound_domain *d = at->domain;
     const double beta = fmax(1, d->in_degree / d->fewest_kept), reach = head->gamma * square(at->reach);
-    const double jumps = at->by_score ? 2 * (1 + 1 / d->separation) : 1;
+    const double jumps = keys_change(at, head) ? 2 * (1 + 1 / d->separation) : 1;
     return head->upsilon * exp(d->dispersion) * (reach * (1 + beta) * jumps + beta);
 }
 
@@ -78,7 +83,7 @@ static double input_proven(const layer *at, const sf_head_norms *head) {
     const double reach = head->gamma * square(at->reach);
     /* Between two inputs dispersions may be as large as the tokens allow. */
     const double smooth = input_slope(at, head, 2 * reach);
-    if (!at->by_score) return smooth;
+    if (!keys_change(at, head)) return smooth;
     return hypot(smooth, 2 * head->upsilon * reach * (1 + sqrt(at->domain->in_degree)) / at->domain->separation);
 }
 
@@ -110,8 +115,8 @@ static double score_matrix_slope(const layer *at, const sf_head_norms *head, sf_
 }
 
 static double weights_of_head(const layer *at, const sf_head_norms *head, double scale, sf_bound_kind kind) {
-    const double slope = score_matrix_slope(at, head, kind);
-    return hypot(scale * slope * hypot(head->q, head->k), at->reach);
+    const double moved = scale * hypot(head->q, head->k);
+    return hypot(moved > 0 ? moved * score_matrix_slope(at, head, kind) : 0, at->reach);
 }
 
 /* sqrt(3) |V| (|A|^2 R^4 (4 T + 1) + T)^(1/2). */

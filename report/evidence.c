@@ -36,7 +36,7 @@ static const entry entries[] = {
      "the point’s own δs; area: at the median of the seeds; dashed: the edge for other δs, as written; δs from full "
      "attention, the rest from the mechanism, at "
      "the "
-     "last measured epoch.",
+     "last epoch that both were measured at.",
      SF_CONDITION_W},
     {"region-x", "Where condition X holds", "Region of condition X with the runs (--every)",
      "The same for the bound in the input, which depends also on the sink ratio β = in-degree / k.", SF_CONDITION_X},

@@ -256,15 +256,22 @@ static sf_status ask_for(const sf_stored_run *run, size_t length, size_t count) 
 static void impossible_lengths_are_refused(void **state) {
     (void)state;
     const sf_stored_run pairs = stored(FULL), trees = stored(9);
-    assert_int_equal(ask_for(&pairs, 0, 10), SF_BAD_INPUT);
-    assert_int_equal(ask_for(&pairs, 12, 0), SF_BAD_INPUT);
+    assert_int_equal(ask_for(&pairs, 65537, 10), SF_BAD_INPUT);
     assert_int_equal(ask_for(&trees, 3, 10), SF_BAD_INPUT);
     assert_int_equal(ask_for(&trees, 2001, 10), SF_BAD_INPUT);
     assert_non_null(strstr(sf_message(), "2000"));
-    sf_stored_run file = pairs;
-    strcpy(file.task, "tsv:some.tsv");
-    assert_int_equal(ask_for(&file, 12, 10), SF_BAD_INPUT);
-    assert_non_null(strstr(sf_message(), "tsv:"));
+}
+
+static void nothing_asked_for_is_the_run_s_own(void **state) {
+    (void)state;
+    const sf_stored_run run = stored(FULL);
+    sf_length_result own;
+    const sf_length_request request = {.at = SF_AT_LAST};
+    assert_int_equal(sf_length_generalization(&own, store, &run, &request), SF_OK);
+    assert_int_equal(own.trained_length, own.length);
+    const sf_length_result named = ask(&run, SF_AT_LAST, own.length, own.count);
+    const curve c = curve_of(&run);
+    assert_true(named.loss == own.loss && own.loss == c.rows[c.count - 1].heldout_loss);
 }
 
 static bool same_sequence(const sf_dataset *a, const sf_dataset *b, size_t i) {
@@ -480,6 +487,7 @@ int main(void) {
         cmocka_unit_test(the_own_length_gives_the_stored_loss),
         cmocka_unit_test(other_lengths_agree_with_the_reference),
         cmocka_unit_test(impossible_lengths_are_refused),
+        cmocka_unit_test(nothing_asked_for_is_the_run_s_own),
         cmocka_unit_test(a_swap_changes_one_training_sequence),
         cmocka_unit_test(a_redraw_is_no_longer_than_it_may_be),
         cmocka_unit_test(models_of_a_fleet_have_their_own_swaps),

@@ -13,11 +13,12 @@
 
 typedef struct sf_length_request {
     sf_weights_at at;
-    size_t length, count;
-    size_t threads; /* 0: one per core */
+    size_t length, count; /* 0: the run's own */
+    size_t threads;       /* 0: one per core */
 } sf_length_request;
 
 typedef struct sf_length_result {
+    size_t trained_length; /* of tsv: data, its longest sequence */
     size_t length, count;
     double loss, accuracy; /* mean cross-entropy; per cent */
 } sf_length_result;
@@ -25,8 +26,8 @@ typedef struct sf_length_result {
 /* The stored model on the first `count` held-out sequences of its task at another length, under the run's data seed. It
  * keeps its weights, its k and its global tokens; positions, padding and kept keys are those of a run of that length (a
  * k that covers it is full attention). At the run's own length and held-out count this is its held-out loss bit by bit,
- * under the same instruction set. Lengths the task cannot sample and tsv: data are SF_BAD_INPUT. Threads do
- * not change a bit. */
+ * under the same instruction set. Lengths the task cannot sample are SF_BAD_INPUT, and so is any but its own, or more
+ * sequences than it holds out, of tsv: data. Threads do not change a bit. */
 sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const sf_stored_run *run,
                                    const sf_length_request *request);
 

@@ -94,5 +94,7 @@ typedef struct sf_curve_point {
 } sf_curve_point;
 sf_status sf_store_each_measure(sf_store *store, const sf_stored_run *run,
                                 void (*each)(void *context, const sf_curve_point *point), void *context);
+/* How many of the epochs 0, every, 2 every, ... up to the last one were recorded. */
+sf_status sf_store_count_measured(size_t *count, sf_store *store, const sf_stored_run *run, size_t every, size_t last);
 
 #endif

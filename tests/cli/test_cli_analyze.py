@@ -7,7 +7,7 @@ import re
 import shutil
 import unittest
 
-from harness import SMALL, Case, StoreCase
+from harness import SMALL, Case, StoreCase, run
 
 PERCENTS = ["0", "1", "5", "10", "25", "50", "75", "90", "95", "99", "100"]
 RECORDED = ["delta_s", "delta_h", "separation", "in_degree"]
@@ -106,6 +106,26 @@ class Results(Analyze):
         other, = self.train("topk:3", "--seed", 1, "--lr", "0.2")
         self.assertEqual(self.analyze(runs[0], other)["comparisons"], [])
 
+    def test_comparison_says_what_it_compares(self):
+        """Other epochs, and runs that diverged; nothing of it where there is nothing to say."""
+        full, = self.train("full", "--seed", 31, "--epochs", 1)
+        sparse, = self.train("topk:3", "--seed", 31, "--epochs", 6)
+        result, = self.analyze(full, sparse)["comparisons"]
+        self.assertEqual([result[key] for key in ("full_epoch", "sparse_epoch", "full_status", "sparse_status")],
+                         [1, 6, "done", "done"])
+        text = self.good("analyze", full, sparse, "--store", self.store).out
+        self.assertIn(f"delta_s of full ({full}, after epoch 1), the rest of topk:3 ({sparse}, after epoch 6), ", text)
+        text = self.good("analyze", full, sparse, "--store", self.store, "--at", "init").out
+        self.assertIn(f"delta_s of full ({full}), the rest of topk:3 ({sparse}), ", text)
+        self.train("full", "--seed", 31, "--epochs", 6)
+        text = self.good("analyze", full, sparse, "--store", self.store).out
+        self.assertIn(f"delta_s of full ({full}), the rest of topk:3 ({sparse}), ", text)
+        self.sql("UPDATE runs SET status = 'diverged', diverged_epoch = 7 WHERE id = ?", sparse)
+        result, = self.analyze(full, sparse)["comparisons"]
+        self.assertEqual((result["sparse_epoch"], result["sparse_status"]), (6, "diverged"))
+        text = self.good("analyze", full, sparse, "--store", self.store).out
+        self.assertIn(f"of full ({full}), the rest of topk:3 ({sparse}, after epoch 6, diverged in epoch 7), ", text)
+
     def test_degenerate_shapes(self):
         run, = self.train("topk:10", "--pad", "none")  # as many as there are: full
         row, = self.analyze(run)["runs"]
@@ -118,6 +138,9 @@ class Results(Analyze):
         self.assertEqual(row["overall"]["measures"]["delta_s"]["quantiles"]["100"], 0)
         self.assertEqual(row["overall"]["measures"]["ln_xi"]["quantiles"]["100"], 0)
         self.assertEqual(row["overall"]["measures"]["in_degree"]["quantiles"]["50"], 1)
+        text = self.good("analyze", run, "--samples", 1, "--bounds", "--lipschitz", "--store", self.store).out
+        self.assertIn("1 held-out sequence of 1 position, 1 head\n", text)
+        self.assertNotRegex(text, r"\b1 (sequences|positions|heads)\b")
 
     def test_flat_scores(self):
         run, = self.train("topk:3", "--inverse-temperature", 0)  # all scores are 0: no separation at all
@@ -162,13 +185,22 @@ class Theory(Analyze):
                          "Delta >="):
                 self.assertIn(word, text)
 
-    def test_infinite_bounds_are_null(self):
-        """Scores that are all equal have no separation."""
+    def test_infinite_bounds_are_infinity(self):
+        """As in the quantiles of one document. Scores that are all equal have a separation of 0."""
         run, = self.train("topk:3", "--inverse-temperature", 0)
         row, = self.analyze(run, "--bounds", "--lipschitz")["runs"]
         self.assertEqual(row["bounds"]["blocks"][0]["domain"]["separation"], 0)
-        self.assertIsNone(row["bounds"]["blocks"][0]["softmax"]["published"])
+        self.assertEqual(row["bounds"]["blocks"][0]["softmax"]["published"], "infinity")
+        self.assertEqual(row["overall"]["measures"]["w"]["quantiles"]["0"], "infinity")
         self.assertRegex(self.good("analyze", run, "--bounds", "--store", self.store).out, r"softmax +0 +inf +inf")
+
+    def test_scores_that_nothing_moves_choose_the_same_keys(self):
+        run, = self.train("topk:3", "--inverse-temperature", 0)
+        row, = self.analyze(run, "--bounds")["runs"]
+        for block in row["bounds"]["blocks"]:
+            for part in ("attention_input", "attention_weights", "block_input", "block_weights"):
+                published, proven, local = (block[part][kind] for kind in self.KINDS)
+                self.assertTrue(math.inf > published >= proven >= local > 0, (part, block[part]))
 
     def test_local_lipschitz(self):
         for name in ("full", "topk:3"):
@@ -205,6 +237,8 @@ class Theory(Analyze):
         text = self.good("analyze", run, "--mask-stability", "--store", self.store).out
         for word in ("noise", "kept keys", "all the same", "Delta_h from", "120 sequences"):
             self.assertIn(word, text)
+        self.assertIn("; 1 sequence\n",
+                      self.good("analyze", run, "--mask-stability", "--samples", 1, "--store", self.store).out)
         fixed, = self.train("banded:3")
         self.assertTrue(self.analyze(fixed, "--mask-stability")["runs"][0]["mask_stability"]["fixed"])
         self.assertIn("noise changes none", self.good("analyze", fixed, "--mask-stability", "--store", self.store).out)
@@ -245,7 +279,10 @@ class Theory(Analyze):
 class Regions(Analyze):
     def test_files(self):
         runs = self.train("full,topk:3", "--seed", "1,2")
-        self.good("analyze", *runs, "--store", self.store, "--figures", self.folder / "figures")
+        text = self.good("analyze", *runs, "--store", self.store, "--figures", self.folder / "figures").out
+        self.assertTrue(text.endswith(f"\nfigures: {self.folder / 'figures'}\n"), text)
+        self.analyze(*runs, "--figures", self.folder / "figures")  # and JSON stays JSON
+        self.assertNotIn("figures:", self.good("analyze", *runs, "--store", self.store).out)
         self.assertEqual(sorted(path.name for path in (self.folder / "figures").iterdir()),
                          ["region-w.csv", "region-w.svg", "region-x.csv", "region-x.svg"])
 
@@ -276,6 +313,8 @@ class Refusals(Analyze):
         self.refuse(first, "--at", "middle", mentions=("at is 'middle'", "last|best|init"))
         self.refuse(first, "--samples", -1, mentions=("samples",))
         self.refuse(first, "--split", "test", mentions=("split",))
+        for precision in ("f32", "bf16"):
+            self.refuse(first, "--precision", precision, mentions=("--precision", "f32", "leave it out"))
         self.refuse(first, "--curves", "--at", "init", mentions=("--at", "--curves"))
         self.refuse(first, "--curves", mentions=(first, "--every"))
         self.refused("analyze", first, "--store", self.folder / "elsewhere", mentions=("no store",))
@@ -394,12 +433,37 @@ class Curves(Analyze):
         self.good("study", study, "--quiet", "--store", self.store, "--threads", 2)
         self.assertEqual(self.sql("SELECT COUNT(*) FROM measures"), [(4 * 2 * 2 * 4,)])
 
+    def train_unmeasured(self, attention, *words, mentions=("1 of 1 run ",)):
+        result = run("train", "even-pairs", "--attention", attention, *SMALL, "--epochs", 2, *words, "--quiet", "--store",
+                     self.store)
+        self.assertEqual(result.code, 0, result)
+        self.one_sentence(result, "--every", "not measured again", "--store", *mentions)
+
+    def test_what_is_trained_is_not_measured_again(self):
+        """And training says so, as often as it is asked to measure what it cannot."""
+        done, = self.train("topk:3")
+        for _ in range(2):
+            self.train_unmeasured("topk:3", "--every", 1)
+        self.refuse(done, "--curves", mentions=(done, "not measured again", "another --store", "leave out --curves"))
+        self.train("topk:3")  # nothing is asked for
+        self.train("topk:3", "--every", 1, "--seed", 8)
+        self.train("topk:3", "--every", 1, "--seed", 8)
+        self.train("topk:3", "--every", 2, "--seed", 8)
+        self.train_unmeasured("topk:3,full", "--every", 1, mentions=("1 of 2 runs",))
+        self.train_unmeasured("topk:3", "--every", 3, "--epochs", 4)  # the first row is of the initial weights
+        self.assertEqual({row["epoch"] for row in self.curves(done)[1]}, {"3"})
+
+    def test_a_run_that_diverges_is_measured_as_far_as_it_went(self):
+        for lr in (2, 4, 10000):  # in the third and second epoch, and at once
+            self.good("train", "even-pairs", "--attention", "topk:3", *SMALL, "--epochs", 3, "--lr", lr, "--clip", 0,
+                      "--every", 1, "--quiet", "--store", self.store)
+
     def test_a_store_of_the_schema_before_is_brought_forward(self):
         run, = self.train("topk:3")
         self.sql("DROP TABLE measures")
         self.sql("PRAGMA user_version = 1")
         self.refuse(run, mentions=("schema 1",))
-        self.train("topk:3", "--every", 1, "--epochs", 3)
+        self.train_unmeasured("topk:3", "--every", 1, "--epochs", 3)
         _, rows = self.curves(run)
         self.assertEqual({row["epoch"] for row in rows}, {"3"})  # epochs that were trained before are not measured
 
@@ -410,6 +474,7 @@ class Help(Case):
         for name in ("--at last|best|init", "--split train|heldout", "--samples", "--curves", "--json", "--store",
                      "--bounds", "--lipschitz", "--mask-stability", "--perturbed R", "--direction-seed S", "--figures DIR"):
             self.assertIn(name, text)
+        self.assertIn("Measures are computed in f32", text)
         self.assertIn("--every", self.good("train", "--help").out)
         self.assertTrue(re.search(r"^  analyze ", self.good("--help").out, re.M))
 

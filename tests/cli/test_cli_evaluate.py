@@ -89,7 +89,15 @@ class Evaluate(Followup):
         path = self.write("data.tsv", rows)
         words = ["train", f"tsv:{path}", "--blocks", 1, "--width", 8, "--epochs", 1, "--json", "--store", self.store]
         run = json.loads(self.good(*words).out)[0]["id"]
-        self.refuse("evaluate", run, mentions=("tsv:",))
+        for lengths in ([], ["--lengths", 3]):
+            row, = self.ask("evaluate", run, *lengths)
+            self.assertEqual((row["trained_length"], row["length"], row["count"]), (3, 3, 8))  # a fifth is held out
+            self.assertAlmostEqual(row["loss"], float(self.curve(run)[-1]["va-ce"]), delta=1e-8)
+        row, = self.ask("evaluate", run, "--count", 5)
+        self.assertEqual(row["count"], 5)
+        self.assertAlmostEqual(row["accuracy"] * 5 / 100, round(row["accuracy"] * 5 / 100), places=9)
+        self.refuse("evaluate", run, "--lengths", "3,4", mentions=("tsv:", "length 4"))
+        self.refuse("evaluate", run, "--count", 9, mentions=("count is 9", "8 sequences"))
         self.refuse(*words, "--swap-sample", 3, mentions=("swap-sample", "tsv:"))
 
     def test_runs_without_weights(self):
@@ -107,7 +115,9 @@ class Evaluate(Followup):
         self.train("full")
         self.refuse("evaluate", "zz", mentions=("no run begins",))
         self.refuse("evaluate", "zz", "--threads", -1, mentions=("threads",))
-        self.assertIn("--lengths N[,...]", self.good("evaluate", "--help").out)
+        text = self.good("evaluate", "--help").out
+        self.assertIn("--lengths N[,...]", text)
+        self.assertIn("bit by bit on the same\ninstruction set", text)
 
 
 class Distance(Followup):
@@ -126,7 +136,25 @@ class Distance(Followup):
         self.assertEqual(len(text.splitlines()), 4)
         self.assertIn("% of the mean norm", text)
 
+    def test_weights_and_rows_are_enough(self):
+        """The files that a run was trained on need not be there any more."""
+        rows = "tokens\tlabel\n" + "".join(f"{i % 2} {i // 2 % 2} 1\t{i % 2}\n" for i in range(40))
+        path = self.write("data.tsv", rows)
+        words = ["train", f"tsv:{path}", "--blocks", 1, "--width", 8, "--epochs", 1, "--json", "--store", self.store]
+        runs = [json.loads(self.good(*words, "--seed", seed).out)[0]["id"] for seed in (1, 2)]
+        before = self.ask("distance", *runs)
+        self.assertGreater(before["distance"], 0)
+        path.unlink()
+        self.assertEqual(self.ask("distance", *runs), before)
+
+    def test_optimizers_do_not_count(self):
+        plain, adam = self.train("full")[0], self.train("full", "--optimizer", "adam", "--lr", "0.001")[0]
+        result = self.ask("distance", plain, adam)
+        self.assertEqual(self.ask("distance", adam, plain)["norms"], result["norms"][::-1])
+
     def test_runs_that_do_not_fit(self):
+        heads, = self.train("full", "--heads", 2)
+        self.refuse("distance", heads, self.train("full")[0], mentions=("shapes",))
         full, wide = self.train("full")[0], self.train("full", "--width", 16)[0]
         longer = self.train("full", "--seed", 4, "--epochs", 3)[0]
         self.refuse("distance", full, wide, mentions=("shapes",))

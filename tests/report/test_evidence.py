@@ -312,6 +312,25 @@ class Partly(Case):
         rows = read_csv(self.folder / "figures" / "even-pairs-dispersion.csv")
         self.assertEqual({row["epoch"] for row in rows}, {"0", "1", "2"})
 
+    def test_pairs_are_of_one_epoch(self):
+        """Full attention was measured at 0, 2 and 4, its partner at 0, 1 and 2: both at 2."""
+        words = ["train", "even-pairs", *TINY, "--store", self.folder / "runs"]
+        self.good(*words, "--attention", "full", "--every", 2)
+        self.good(*words, "--attention", "topk:3", "--every", 1, "--epochs", 2)
+        self.good("report", "--store", self.folder / "runs", "--out", self.folder / "report.html", "--figures",
+                  self.folder / "figures")
+        values = {}
+        for row in read_json(self.good("runs", "--store", self.folder / "runs", "--json").out):
+            for point in read_json(self.good("analyze", row["id"], "--curves", "--json", "--store", self.folder / "runs").out):
+                if point["block"] is None:
+                    values[row["attention"], point["measure"], point["epoch"]] = point["quantiles"]
+        rows = [row for row in read_csv(self.folder / "figures" / "even-pairs-region-w.csv") if row["kind"] == "point"]
+        self.assertEqual(len(rows), 4)
+        for row in rows:
+            delta_s, delta_h = values["full", "delta_s", 2][row["percent"]], values["topk:3", "delta_h", 2][row["percent"]]
+            self.assertAlmostEqual(float(row["delta_s"]), delta_s, delta=1e-8 * delta_s)
+            self.assertAlmostEqual(float(row["c1"]), delta_h / delta_s, delta=1e-8)
+
     def test_runs_measured_at_other_epochs(self):
         """Each run counts with what it was last measured as."""
         words = ["even-pairs", "--attention", "full", *TINY, "--store", self.folder / "runs"]

@@ -55,7 +55,7 @@ static void print_sum(size_t count, size_t done, double seconds) {
 
 /* Of all runs that are to do, each once. Returns the exit code. */
 static int estimate_all(double *seconds, const sf_study *study, size_t count) {
-    bool *counted = calloc(count, sizeof *counted);
+    bool *counted = calloc(count > 0 ? count : 1, sizeof *counted);
     if (counted == NULL) {
         fail_usage("no memory left to plan %zu runs", count);
         return EXIT_FAILED;

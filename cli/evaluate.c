@@ -105,6 +105,8 @@ static int run(const cli_request *request) {
         return fail_usage("lengths is '%.60s' but must be whole numbers from 1 to %d with commas between them, "
                           "e.g. 41,60,100",
                           request->config.lengths, LONGEST);
+    if (sf_config_given(&request->config, "precision"))
+        return fail_usage("--precision has no effect on evaluate, which computes as the run was trained; leave it out");
     sf_store *store;
     const sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);

@@ -147,6 +147,11 @@ class Distance(Followup):
         path.unlink()
         self.assertEqual(self.ask("distance", *runs), before)
 
+    def test_precision_is_the_run_s(self):
+        run, = self.train("full")
+        for words in (("evaluate", run), ("distance", run, run)):
+            self.refuse(*words, "--precision", "f32", mentions=("--precision", words[0], "leave it out"))
+
     def test_optimizers_do_not_count(self):
         plain, adam = self.train("full")[0], self.train("full", "--optimizer", "adam", "--lr", "0.001")[0]
         result = self.ask("distance", plain, adam)

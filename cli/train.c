@@ -15,6 +15,7 @@ static void append_row(void *curve, const sf_epoch *row) {
 /* What the store now says of the runs: JSON, or a sentence each. */
 static int print_runs(sf_store *store, const sf_study *study, bool json) {
     json_t *rows = json_array();
+    const bool with_tasks = has_several_tasks(study);
     sf_status status = SF_OK;
     size_t count;
     const sf_planned_run *runs = sf_study_runs(study, &count);
@@ -27,7 +28,7 @@ static int print_runs(sf_store *store, const sf_study *study, bool json) {
             json_object_set_new(row, "curve", curve);
             json_array_append_new(rows, row);
         } else if (status == SF_OK) {
-            print_ending(&run, has_several_tasks(study));
+            print_ending(&run, with_tasks);
         }
     }
     int code = status == SF_OK ? EXIT_DONE : fail(status);

@@ -129,12 +129,13 @@ static sf_status read_both(sf_run_data *data, const char *names, const sf_config
     return size_up(data, config);
 }
 
-/* As `length` has it: the addresses of random numbers have room for no more. */
+/* As the setting `length` has it: the addresses of random numbers have room for no more. */
 static sf_status check_longest(const sf_run_data *data, const char *task) {
-    enum { LONGEST = 65536 };
-    if (data->longest <= LONGEST) return SF_OK;
-    return sf_fail(SF_BAD_INPUT, "a sequence in '%s' has %zu tokens but at most %d are allowed; cut it", task,
-                   data->longest, LONGEST);
+    const sf_setting *length;
+    SF_TRY(sf_setting_find(&length, "length", SF_GROUP_SAMPLE));
+    if ((double)data->longest <= length->high) return SF_OK;
+    return sf_fail(SF_BAD_INPUT, "a sequence in '%s' has %zu tokens but at most %.0f are allowed; cut it", task,
+                   data->longest, length->high);
 }
 
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config) {

@@ -1,4 +1,5 @@
 """What is said, and what is left alone, where something fails or is not as it should be."""
+import json
 import random
 import re
 import time
@@ -40,6 +41,13 @@ class Results(Failures):
         self.assertRegex(result.out, r"(?m)^full +3/3 ")
         self.assertRegex(result.out, r"(?m)^topk:5 +2/3 ")
         self.assertNotEqual(self.page.read_bytes(), before)
+
+    def test_training_tells_of_runs_that_all_failed(self):
+        self.good(*self.words("train", "--seed", "1", "--quiet"))
+        self.sql("CREATE TRIGGER no_room BEFORE INSERT ON epochs BEGIN SELECT RAISE(FAIL, 'no room'); END")
+        result = run(*self.words("train", "--seed", "2,3", "--json"))
+        self.assertEqual(result.code, 1, result)
+        self.assertEqual([row["status"] for row in json.loads(result.out)], ["failed", "failed"])
 
     def test_report_prints_what_compare_prints(self):
         self.assertEqual(self.compare("--seeds", 2).code, 0)
@@ -143,6 +151,12 @@ class Figures(Failures):
                 self.refused(*words, "--store", self.store, "--figures", place, codes=(1,), mentions=(place, "--figures"))
         self.assertEqual((self.sql("SELECT count(*) FROM runs"), plain.read_text()), (kept, "text"))
         self.assertFalse(self.page.exists())
+
+    def test_inside_a_store_that_is_not_there_yet(self):
+        store = self.folder / "new"
+        self.good("compare", "even-pairs", *TINY, "--seeds", 1, "--store", store, "--out", self.page, "--figures",
+                  store / "figures", "--quiet")
+        self.assertTrue(any((store / "figures").iterdir()))
 
     def test_the_trial_leaves_nothing(self):
         figures = self.folder / "figures"

@@ -282,6 +282,8 @@ class Results(Study):
         self.assertEqual(said("full,topk:7,banded:3"), [])
         self.assertEqual(said("full,topk:8"), ["topk:8 keeps every key of 8: it is full attention."])
         self.assertEqual(said("topk:8", "--seeds", "2"), ["topk:8 keeps every key of 8: it is full attention."])
+        many, = said("full," + ",".join(f"banded:{k}" for k in range(8, 99)))
+        self.assertTrue(many.endswith(", and others keep every key of 8: they are full attention."), many)
         both = ["topk:8, block:9 keep every key of 8: they are full attention."]
         self.assertEqual(said("full,topk:8,block:9,topk:3"), both)
         self.assertEqual(said("full,topk:8,block:9,topk:8", "--lr", "0.1,0.2"), both, "once")

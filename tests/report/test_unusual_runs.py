@@ -71,6 +71,21 @@ class Stopped(Case):
             (self.folder / "report.html").read_bytes()).rows("even-pairs")))
 
 
+class LastEpoch(Case):
+    WORDS = ["compare", "even-pairs", "--length", "8", "--blocks", "1", "--train-count", "4", "--batch", "4",
+             "--heldout-count", "20", "--width", "8", "--mlp-width", "8", "--lr", "0.5", "--clip", "0", "--attention", "full",
+             "--seeds", "1", "--json"]
+
+    def test_an_arrival_in_the_last_epoch_asked_for_is_no_early_stop(self):
+        """A run that stopped on arrival may still have generalized; one whose epochs were over then has not."""
+        row, = read_json(self.good(*self.WORDS, "--epochs", "60", "--stop-at", "95", cwd=self.folder).out)
+        self.assertEqual((row["epochs_known"], row["heldout_epochs_known"]), (True, False))
+        last = str(int(row["epochs_median"]))
+        row, = read_json(self.good(*self.WORDS, "--epochs", last, cwd=self.folder).out)
+        self.assertEqual((row["epochs_known"], row["heldout_epochs_known"]), (True, True))
+        self.assertIsNone(row["heldout_epochs_median"])
+
+
 class Diverged(Case):
     def check_text(self, folder):
         page = Page((folder / "report.html").read_bytes())

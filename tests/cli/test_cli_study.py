@@ -65,6 +65,14 @@ class Plans(Study):
         self.assertEqual([run.state for run in self.plan(*words)], ["done"])
         self.assertEqual(self.plan_json(*words)["seconds_left"], 0)
 
+    def test_a_run_of_several_variants_takes_its_time_once(self):
+        base = "task = even-pairs\nattention = full\nseeds = 2\nepochs = 100\n"
+        variants = "".join(f"[variant{i}]\n" for i in range(16))
+        once, often = self.write("once.ini", base), self.write("often.ini", base + variants)
+        alone = max(self.plan_json("study", once)["seconds_left"] for _ in range(3))
+        shared = min(self.plan_json("study", often)["seconds_left"] for _ in range(3))
+        self.assertLess(shared, 6 * alone)  # both are measured; counted for each variant it would be 16 times
+
     def test_json_tells_the_same(self):
         store = ["--store", self.folder / "runs", "--out", self.folder / "page.html"]
         self.good("compare", "even-pairs", *TINY, "--seeds", "2", "--quiet", *store)

@@ -20,15 +20,15 @@
 enum { MOST = 200, ROW = 208, ROOM = 224 * ROW };
 
 typedef struct desk {
-    float *A, *B, *C, *before, *room;
+    float *A, *B, *C, *before, *room, *left_room;
     double *A_rounded, *B_rounded;
 } desk;
 
 static int open_desk(void **state) {
     desk *d;
     if (SF_NEW(&d, 1) != SF_OK) return -1;
-    float **const fields[] = {&d->A, &d->B, &d->C, &d->before, &d->room};
-    for (size_t i = 0; i < 5; i++)
+    float **const fields[] = {&d->A, &d->B, &d->C, &d->before, &d->room, &d->left_room};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (SF_NEW(fields[i], ROOM) != SF_OK) return -1;
     if (SF_NEW(&d->A_rounded, ROOM) != SF_OK || SF_NEW(&d->B_rounded, ROOM) != SF_OK) return -1;
     *state = d;
@@ -42,6 +42,7 @@ static int close_desk(void **state) {
     sf_release(d->C);
     sf_release(d->before);
     sf_release(d->room);
+    sf_release(d->left_room);
     sf_release(d->A_rounded);
     sf_release(d->B_rounded);
     sf_release(d);
@@ -68,7 +69,7 @@ static void round_all(double *out, const float *in) {
 
 typedef struct how {
     size_t M, N, K;
-    bool transposed, prepared, add, bias;
+    bool transposed, prepared, left_prepared, add, bias;
 } how;
 
 static void check_product(desk *d, how h) {
@@ -79,14 +80,15 @@ static void check_product(desk *d, how h) {
     round_all(d->A_rounded, d->A);
     round_all(d->B_rounded, d->B);
     const float *bias = h.bias ? d->A + ROOM / 2 : NULL;
-    const sf_left A = h.transposed ? (sf_left){d->A, 1, ROW} : (sf_left){d->A, ROW, 1};
+    const sf_left A = h.transposed ? sf_transposed(d->A, ROW) : sf_upright(d->A, ROW);
     sf_right B = sf_plain(d->B, ROW);
     if (h.prepared) {
         assert_true(sf_prepared_size(h.K, h.N) <= ROOM);
         B = sf_prepare(d->room, B, h.K, h.N);
     }
+    if (h.left_prepared) assert_true(sf_prepared_size(h.K, h.M) <= ROOM);
     sf_gemm_begin();
-    sf_gemm(d->C, ROW, A, B, bias, h.add, h.M, h.N, h.K);
+    sf_gemm(d->C, ROW, h.left_prepared ? sf_prepare_left(d->left_room, A, h.M, h.K) : A, B, bias, h.add, h.M, h.N, h.K);
     sf_gemm_end();
     for (size_t i = 0; i < ROOM; i++) {
         const size_t m = i / ROW, n = i % ROW;
@@ -101,8 +103,8 @@ static void check_product(desk *d, how h) {
             size += fabs(product);
         }
         if (!(fabs((double)d->C[i] - sum) <= 1e-6 * size + 1e-30))
-            fail_msg("%zu x %zu x %zu, transposed %d, prepared %d, add %d, bias %d: at %zu, %zu %.9g, not %.9g", h.M,
-                     h.N, h.K, h.transposed, h.prepared, h.add, h.bias, m, n, (double)d->C[i], sum);
+            fail_msg("%zu x %zu x %zu, transposed %d, prepared %d %d, add %d, bias %d: at %zu, %zu %.9g, not %.9g", h.M,
+                     h.N, h.K, h.transposed, h.left_prepared, h.prepared, h.add, h.bias, m, n, (double)d->C[i], sum);
     }
 }
 
@@ -112,10 +114,10 @@ static void products_are_sums_of_rounded_products(void **state) {
     printf("tiles in hardware: %s\n", sf_tiles_in_hardware() ? "yes" : "no");
     for (size_t i = 0; i < SIZES; i++)
         for (size_t j = 0; j < SIZES; j++)
-            for (size_t form = 0; form < 8; form++) {
+            for (size_t form = 0; form < 16; form++) {
                 const size_t N = 16 * (1 + (i + 2 * j) % 9);
-                check_product(*state,
-                              (how){sizes[i], N, sizes[j], form & 1, form & 2, form & 4, (form & 4) == 0 && j % 2});
+                check_product(*state, (how){sizes[i], N, sizes[j], form & 1, form & 2, form & 8, form & 4,
+                                            (form & 4) == 0 && j % 2});
             }
 }
 
@@ -129,9 +131,8 @@ static void parts_of_a_prepared_operand(void **state) {
     sf_gemm_begin();
     for (size_t k = 0; k < K; k += 32)
         for (size_t n = 0; n < N; n += 64) {
-            sf_gemm(d->C, ROW, (sf_left){d->A, ROW, 1}, sf_right_from(plain, k, n), NULL, false, M, N - n, K - k);
-            sf_gemm(d->before, ROW, (sf_left){d->A, ROW, 1}, sf_right_from(prepared, k, n), NULL, false, M, N - n,
-                    K - k);
+            sf_gemm(d->C, ROW, sf_upright(d->A, ROW), sf_right_from(plain, k, n), NULL, false, M, N - n, K - k);
+            sf_gemm(d->before, ROW, sf_upright(d->A, ROW), sf_right_from(prepared, k, n), NULL, false, M, N - n, K - k);
             for (size_t m = 0; m < M; m++)
                 assert_memory_equal(d->C + m * ROW, d->before + m * ROW, (N - n) * sizeof *d->C);
         }
@@ -145,7 +146,7 @@ static void not_a_number_stays_one(void **state) {
     d->A[3] = NAN;
     d->A[ROW + 3] = INFINITY;
     sf_gemm_begin();
-    sf_gemm(d->C, ROW, (sf_left){d->A, ROW, 1}, sf_plain(d->B, ROW), NULL, false, 3, 16, 40);
+    sf_gemm(d->C, ROW, sf_upright(d->A, ROW), sf_plain(d->B, ROW), NULL, false, 3, 16, 40);
     sf_gemm_end();
     for (size_t n = 0; n < 16; n++) {
         assert_true(isnan(d->C[n]) != 0);

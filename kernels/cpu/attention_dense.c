@@ -44,19 +44,18 @@ static size_t keys_from(size_t first, size_t T) {
 }
 
 /* Shrinks what the context holds of earlier keys, and adds what these keys give. */
-static void forward_tile(const shared_head *by, sf_softmax_sums *sums, const sf_softmax_tile *tile) {
+static void forward_tile(const shared_head *by, sf_left queries, sf_softmax_sums *sums, const sf_softmax_tile *tile) {
     const sf_head *head = by->head;
     const size_t Cp = head->job->plan->rows.Cp, stride = head->context_stride, rows = tile->queries;
-    const float *q = head->q + tile->first_query * head->stride;
     float *context = head->context + tile->first_query * stride;
     const bool more = tile->first_key > 0;
-    sf_gemm(tile->at, tile->row, (sf_left){q, head->stride, 1}, sf_right_from(by->keys_t, 0, tile->first_key), NULL,
-            false, rows, sf_padded(tile->keys), Cp);
+    sf_gemm(tile->at, tile->row, queries, sf_right_from(by->keys_t, 0, tile->first_key), NULL, false, rows,
+            sf_padded(tile->keys), Cp);
     sf_softmax_rows(tile, sums, &head->drop);
     for (size_t i = 0; i < rows && more; i++)
         if (sums->shrink[i] != 1.0F) sf_row_scale(context + i * stride, sums->shrink[i], Cp);
-    sf_gemm(context, stride, (sf_left){tile->at, tile->row, 1}, sf_right_from(by->values, tile->first_key, 0), NULL,
-            more, rows, Cp, tile->keys);
+    sf_gemm(context, stride, sf_upright(tile->at, tile->row), sf_right_from(by->values, tile->first_key, 0), NULL, more,
+            rows, Cp, tile->keys);
 }
 
 static void forward_parts(sf_offer *offer, const sf_workspace *mine) {
@@ -67,13 +66,15 @@ static void forward_parts(sf_offer *offer, const sf_workspace *mine) {
     sf_softmax_sums sums;
     for (size_t query; (query = sf_offer_next_part(offer) * SF_QUERY_TILE) < T;) {
         sf_softmax_tile tile = tile_of(head, mine->tile, query);
+        const sf_left q = sf_upright(head->q + query * head->stride, head->stride);
+        const sf_left queries = sf_prepare_left(mine->left_queries[0], q, tile.queries, Cp);
         for (size_t i = 0; i < SF_QUERY_TILE; i++) {
             sums.largest[i] = -INFINITY;
             sums.total[i] = 0.0F;
         }
         for (; tile.first_key < T; tile.first_key += SF_KEY_TILE) {
             tile.keys = keys_from(tile.first_key, T);
-            forward_tile(by, &sums, &tile);
+            forward_tile(by, queries, &sums, &tile);
         }
         for (size_t i = 0; i < tile.queries; i++) {
             stats[query + i] = (sf_softmax_stats){sums.largest[i], 1.0F / sums.total[i]};
@@ -92,21 +93,23 @@ void sf_dense_forward(const sf_head *head) {
     sf_share_queries(head, &task, forward_parts);
 }
 
+typedef struct query_rows { /* of a tile, and their contexts' gradients */
+    sf_left q, dcontext;
+} query_rows;
+
 /* Weights and their gradients, on mine->tile and mine->dtile, and dq. dots are dcontext . context: the means of the
  * weights' gradients under the weights. */
-static void backward_tile(const shared_head *by, const sf_softmax_tile *tile, const sf_workspace *mine) {
+static void backward_tile(const shared_head *by, query_rows of, const sf_softmax_tile *tile, const sf_workspace *mine) {
     const sf_head *head = by->head;
     const sf_cpu_plan *plan = head->job->plan;
     const size_t Cp = plan->rows.Cp, stride = head->stride, width = sf_padded(tile->keys), row = tile->row;
     const size_t rows = tile->queries, query = tile->first_query;
-    const float *dcontext = head->dcontext + query * head->context_stride;
     const float *dots = head->job->work->drow + query;
-    sf_gemm(tile->at, row, (sf_left){head->q + query * stride, stride, 1},
-            sf_right_from(by->keys_t, 0, tile->first_key), NULL, false, rows, width, Cp);
-    sf_gemm(mine->dtile, row, (sf_left){dcontext, head->context_stride, 1},
-            sf_right_from(by->values_t, 0, tile->first_key), NULL, false, rows, width, Cp);
+    sf_gemm(tile->at, row, of.q, sf_right_from(by->keys_t, 0, tile->first_key), NULL, false, rows, width, Cp);
+    sf_gemm(mine->dtile, row, of.dcontext, sf_right_from(by->values_t, 0, tile->first_key), NULL, false, rows, width,
+            Cp);
     sf_softmax_rows_backward(tile, mine->dtile, stats_of(head) + query, dots, plan->score_scale, &head->drop);
-    sf_gemm(head->dq + query * stride, stride, (sf_left){mine->dtile, row, 1},
+    sf_gemm(head->dq + query * stride, stride, sf_upright(mine->dtile, row),
             sf_right_from(by->keys, tile->first_key, 0), NULL, tile->first_key > 0, rows, Cp, tile->keys);
 }
 
@@ -123,13 +126,16 @@ static void backward_parts(sf_offer *offer, const sf_workspace *mine) {
         const size_t rows = tile.queries, row = tile.row;
         const sf_right queries = sf_prepare(mine->queries[0], sf_plain(q, stride), rows, Cp);
         const sf_right dcontexts = sf_prepare(mine->queries[1], sf_plain(dcontext, head->context_stride), rows, Cp);
+        const query_rows left = {
+            sf_prepare_left(mine->left_queries[0], sf_upright(q, stride), rows, Cp),
+            sf_prepare_left(mine->left_queries[1], sf_upright(dcontext, head->context_stride), rows, Cp)};
         for (; tile.first_key < T; tile.first_key += SF_KEY_TILE) {
             tile.keys = keys_from(tile.first_key, T);
-            backward_tile(by, &tile, mine);
+            backward_tile(by, left, &tile, mine);
             sf_turn_await(turns, part);
-            sf_gemm(head->dk + tile.first_key * stride, stride, (sf_left){mine->dtile, 1, row}, queries, NULL, more,
+            sf_gemm(head->dk + tile.first_key * stride, stride, sf_transposed(mine->dtile, row), queries, NULL, more,
                     tile.keys, Cp, rows);
-            sf_gemm(head->dv + tile.first_key * stride, stride, (sf_left){tile.at, 1, row}, dcontexts, NULL, more,
+            sf_gemm(head->dv + tile.first_key * stride, stride, sf_transposed(tile.at, row), dcontexts, NULL, more,
                     tile.keys, Cp, rows);
             sf_turn_end(turns, part);
         }

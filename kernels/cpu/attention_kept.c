@@ -55,8 +55,8 @@ static void select_by_score(const sf_head *head, sf_right keys_t) {
     const bool greatest = attention->selector == &sf_selector_topk;
     const bool fast = K <= SF_FAST_TOPK_MOST && (greatest || attention->selector == &sf_selector_bottomk);
     const size_t first = head->first_query;
-    sf_gemm(tile, Tp, (sf_left){head->q + first * head->stride, head->stride, 1}, keys_t, NULL, false, head->queries,
-            Tp, Cp);
+    sf_gemm(tile, Tp, sf_upright(head->q + first * head->stride, head->stride), keys_t, NULL, false, head->queries, Tp,
+            Cp);
     for (size_t i = 0; i < head->queries; i++) {
         const float *scores = tile + i * Tp;
         uint32_t *keys = selected_keys(head, first + i);

@@ -71,6 +71,7 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
         TAKE(w->across[i], prepared_size(Cp, Tp));
         TAKE(w->upright[i], prepared_size(s->T, Cp));
         TAKE(w->queries[i], prepared_size(SF_QUERY_TILE, Cp));
+        TAKE(w->left_queries[i], prepared_size(Cp, SF_QUERY_TILE));
     }
     TAKE(w->turns, R / sf_smaller(SF_GROUP_ROWS, SF_QUERY_TILE) + 1);
     TAKE(w->kept_embedding, R * sf_kept_words(s->C));

@@ -2,6 +2,11 @@
 
 #include "kernels/cpu/simd.h"
 
+INLINE sf_left left_from(sf_left A, size_t m, size_t k) {
+    A.at += m * A.row + k * A.column;
+    return A;
+}
+
 /* A tile of `rows` x `vectors` accumulators held in registers. rows and vectors are constants where this is inlined. */
 INLINE void tile(float *C, size_t C_row, sf_left A, sf_right B, const float *bias, bool add, size_t K, size_t rows,
                  size_t vectors) {
@@ -26,7 +31,7 @@ INLINE void column_of_tiles(float *C, size_t C_row, sf_left A, sf_right B, const
                             size_t K, size_t vectors) {
     size_t m = 0;
     for (; m + TILE_ROWS <= M; m += TILE_ROWS)
-        tile(C + m * C_row, C_row, (sf_left){A.at + m * A.row, A.row, A.column}, B, bias, add, K, TILE_ROWS, vectors);
+        tile(C + m * C_row, C_row, left_from(A, m, 0), B, bias, add, K, TILE_ROWS, vectors);
     float *rest = C + m * C_row;
     A.at += m * A.row;
     switch (M - m) {
@@ -81,8 +86,7 @@ void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const fl
         const float *panel = B.at + n / SF_PANEL * B.panel + n % SF_PANEL;
         for (size_t k = 0, depth; k < K; k += depth) {
             depth = K - k > DEEPEST ? DEPTH : K - k;
-            panel_of_columns(C + n, C_row, (sf_left){A.at + k * A.column, A.row, A.column},
-                             (sf_right){.at = panel + k * B.row, .row = B.row},
+            panel_of_columns(C + n, C_row, left_from(A, 0, k), (sf_right){.at = panel + k * B.row, .row = B.row},
                              k == 0 && bias != NULL ? bias + n : NULL, add || k > 0, M, depth, vectors);
         }
         n += vectors * VL;
@@ -106,6 +110,13 @@ sf_right sf_prepare(float *room, sf_right B, size_t K, size_t N) {
     (void)K;
     (void)N;
     return B;
+}
+
+sf_left sf_prepare_left(float *room, sf_left A, size_t M, size_t K) {
+    (void)room;
+    (void)M;
+    (void)K;
+    return A;
 }
 
 sf_right sf_right_from(sf_right B, size_t k, size_t n) {

@@ -13,6 +13,7 @@
 #define sf_gemm_end            ISA(sf_gemm_end)
 #define sf_prepared_size       ISA(sf_prepared_size)
 #define sf_prepare             ISA(sf_prepare)
+#define sf_prepare_left        ISA(sf_prepare_left)
 #define sf_right_from          ISA(sf_right_from)
 #define sf_transpose           ISA(sf_transpose)
 #define sf_transpose_to_panels ISA(sf_transpose_to_panels)
@@ -20,7 +21,16 @@
 typedef struct sf_left { /* A, read as A[m * row + k * column]: one of the strides is 1 */
     const float *at;
     size_t row, column;
+    bool prepared; /* in tiles instead, `row` of them side by side */
 } sf_left;
+
+static inline sf_left sf_upright(const float *at, size_t row) {
+    return (sf_left){.at = at, .row = row, .column = 1};
+}
+
+static inline sf_left sf_transposed(const float *at, size_t row) {
+    return (sf_left){.at = at, .row = 1, .column = row};
+}
 
 static inline sf_right sf_plain(const float *at, size_t row) {
     return (sf_right){.at = at, .row = row, .panel = SF_PANEL};
@@ -35,9 +45,10 @@ void sf_gemm_end(void);
 void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const float *bias /* [N] */, bool add, size_t M,
              size_t N, size_t K);
 
-/* B in the form the products like best, worth it for a B that several of them share: in `room`, or B itself. */
-size_t sf_prepared_size(size_t K, size_t N); /* floats of room */
+/* A factor in the form the products like best, worth it where several of them share it: in `room`, or itself. */
+size_t sf_prepared_size(size_t K, size_t N); /* floats of room; of A, with N = M */
 sf_right sf_prepare(float *room, sf_right B, size_t K, size_t N);
+sf_left sf_prepare_left(float *room, sf_left A, size_t M, size_t K);
 /* The part of B from row k (a multiple of 32 if prepared) and column n (a multiple of 64) on. */
 sf_right sf_right_from(sf_right B, size_t k, size_t n);
 

@@ -29,14 +29,13 @@ static size_t tiles_of(size_t count, size_t side) {
     return (count + side - 1) / side;
 }
 
-/* The nearest bf16 number, as the upper half of an f32. */
-INLINE pairs nearest(vf x) {
-    return ((pairs)x + 0x8000U) & 0xffff0000U;
+/* Pairs of a number of `first` and one of `second`, as the nearest bf16 numbers. */
+INLINE pairs pair_up(vf first, vf second) {
+    const uint32_t half = 0x8000U;
+    return (((pairs)second + half) & 0xffff0000U) | ((pairs)first + half) >> 16;
 }
 
-/* A row of a tile: pairs of a number of `first` and one of `second`. */
-INLINE void pack_row(uint32_t *row, vf first, vf second) {
-    const pairs both = nearest(second) | nearest(first) >> 16;
+INLINE void store_pairs(uint32_t *row, pairs both) {
     memcpy(row, &both, sizeof both);
 }
 
@@ -50,13 +49,32 @@ static size_t at_least_0(size_t a, size_t b) {
 
 /* Rows of A, 0 beyond `rows` and `depth`. */
 static void pack_left(tile_words tile, const float *at, size_t row, size_t rows, size_t depth) {
-    for (size_t m = 0; m < SIDE; m++) {
-        if (m < rows)
-            pack_row(tile + m * SIDE, load_some(at + m * row, depth),
-                     load_some(at + m * row + SIDE, at_least_0(depth, SIDE)));
-        else
-            pack_row(tile + m * SIDE, splat(0.0F), splat(0.0F));
+    if (rows == SIDE && depth == DEPTH) {
+#pragma GCC unroll 4
+        for (size_t m = 0; m < SIDE; m++, at += row) store_pairs(tile + m * SIDE, pair_up(load(at), load(at + SIDE)));
+        return;
     }
+    memset(tile, 0, sizeof(tile_words));
+    for (size_t m = 0; m < rows; m++, at += row)
+        store_pairs(tile + m * SIDE, pair_up(load_some(at, depth), load_some(at + SIDE, at_least_0(depth, SIDE))));
+}
+
+/* Pairs of the rows `depth` and `depth` + 16 of 16 columns, 0 beyond `deep`. */
+INLINE pairs pairs_at(const float *at, size_t row, size_t depth, size_t deep) {
+    return pair_up(depth < deep ? load(at + depth * row) : splat(0.0F),
+                   depth + SIDE < deep ? load(at + (depth + SIDE) * row) : splat(0.0F));
+}
+
+INLINE void pack_transposed(tile_words tile, const float *at, size_t row, size_t deep) {
+    vf square[SIDE];
+    for (size_t j = 0; j < SIDE; j++) square[j] = (vf)pairs_at(at, row, j, deep);
+    transpose_lanes(square);
+    for (size_t m = 0; m < SIDE; m++) store_pairs(tile + m * SIDE, (pairs)square[m]);
+}
+
+INLINE void pack_upright(tile_words tile, const float *at, size_t row, size_t deep) {
+#pragma GCC unroll 4
+    for (size_t j = 0; j < SIDE; j++) store_pairs(tile + j * SIDE, pairs_at(at, row, j, deep));
 }
 
 /* [steps][rows of tiles] of A from row m and depth k on. */
@@ -67,20 +85,13 @@ static void pack_left_block(tile_words *out, sf_left A, size_t M, size_t K, size
             const size_t row = m + i * SIDE, depth = k + step * DEPTH;
             const size_t rows = M - row < SIDE ? M - row : SIDE, deep = K - depth < DEPTH ? K - depth : DEPTH;
             const float *at = A.at + row * A.row + depth * A.column;
-            if (A.column == 1) {
+            if (A.column == 1)
                 pack_left(*out, at, A.row, rows, deep);
-            } else {
-                float upright[SIDE * DEPTH];
-                sf_transpose(upright, DEPTH, DEPTH, 1.0F, at, A.column, deep, SIDE);
-                pack_left(*out, upright, DEPTH, rows, deep);
-            }
+            else if (deep == DEPTH)
+                pack_transposed(*out, at, A.column, DEPTH);
+            else
+                pack_transposed(*out, at, A.column, deep);
         }
-}
-
-static void pack_right(tile_words tile, const float *at, size_t row, size_t depth) {
-    for (size_t j = 0; j < SIDE; j++)
-        pack_row(tile + j * SIDE, j < depth ? load(at + j * row) : splat(0.0F),
-                 j + SIDE < depth ? load(at + (j + SIDE) * row) : splat(0.0F));
 }
 
 /* [steps][columns of tiles] of a B that is not prepared, from depth k and column n on. */
@@ -89,8 +100,11 @@ static void pack_right_block(tile_words *out, sf_right B, size_t K, size_t k, si
     for (size_t step = 0; step < steps; step++)
         for (size_t i = 0; i < column_tiles; i++, out++) {
             const size_t column = n + i * SIDE, depth = k + step * DEPTH;
-            pack_right(*out, B.at + column / SF_PANEL * B.panel + column % SF_PANEL + depth * B.row, B.row,
-                       K - depth < DEPTH ? K - depth : DEPTH);
+            const float *at = B.at + column / SF_PANEL * B.panel + column % SF_PANEL + depth * B.row;
+            if (K - depth >= DEPTH)
+                pack_upright(*out, at, B.row, DEPTH);
+            else
+                pack_upright(*out, at, B.row, K - depth);
         }
 }
 
@@ -103,9 +117,19 @@ sf_right sf_prepare(float *room, sf_right B, size_t K, size_t N) {
     return (sf_right){.at = room, .row = tiles_of(N, SIDE), .prepared = true};
 }
 
+sf_left sf_prepare_left(float *room, sf_left A, size_t M, size_t K) {
+    pack_left_block((tile_words *)(void *)room, A, M, K, 0, 0, tiles_of(M, SIDE), tiles_of(K, DEPTH));
+    return (sf_left){.at = room, .row = tiles_of(M, SIDE), .prepared = true};
+}
+
 sf_right sf_right_from(sf_right B, size_t k, size_t n) {
     B.at += B.prepared ? (k / DEPTH * B.row + n / SIDE) * WORDS : n / SF_PANEL * B.panel + k * B.row;
     return B;
+}
+
+/* From depth k and row or column i on. */
+static const tile_words *prepared_tiles(const float *at, size_t side_by_side, size_t k, size_t i) {
+    return (const tile_words *)(const void *)at + k / DEPTH * side_by_side + i / SIDE;
 }
 
 typedef struct square { /* a square of up to 2 x 2 tiles of results and what it is the product of */
@@ -197,7 +221,8 @@ static void multiply(const square *s, bool two_rows, bool two_columns, bool hard
 }
 
 static void copy_rows(float *to, size_t to_row, const float *from, size_t from_row, size_t rows, size_t columns) {
-    for (size_t r = 0; r < rows; r++) memcpy(to + r * to_row, from + r * from_row, columns * sizeof *to);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < columns; c += VL) store(to + r * to_row + c, load(from + r * from_row + c));
 }
 
 /* A square of which only `rows` rows are there. */
@@ -254,21 +279,18 @@ void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const fl
         for (size_t m = 0; m < M; m += ROWS_AT_ONCE) {
             const size_t steps = K - k < DEPTH_AT_ONCE ? tiles_of(K - k, DEPTH) : STEPS;
             area part = {.rows = M - m, .row_tiles = M - m < ROWS_AT_ONCE ? tiles_of(M - m, SIDE) : ROW_TILES};
-            pack_left_block(left, A, M, K, m, k, part.row_tiles, steps);
+            if (!A.prepared) pack_left_block(left, A, M, K, m, k, part.row_tiles, steps);
             for (size_t n = 0; n < N; n += COLUMNS_AT_ONCE) {
                 part.column_tiles = N - n < COLUMNS_AT_ONCE ? (N - n) / SIDE : COLUMN_TILES;
                 part.first = (square){.C = C + m * C_row + n,
                                       .C_row = C_row,
-                                      .left = left,
-                                      .right = right,
-                                      .left_step = part.row_tiles,
+                                      .left = A.prepared ? prepared_tiles(A.at, A.row, k, m) : left,
+                                      .right = B.prepared ? prepared_tiles(B.at, B.row, k, n) : right,
+                                      .left_step = A.prepared ? A.row : part.row_tiles,
                                       .right_step = B.prepared ? B.row : part.column_tiles,
                                       .steps = steps,
                                       .add = add || bias != NULL || k > 0};
-                if (B.prepared)
-                    part.first.right = (const tile_words *)(const void *)sf_right_from(B, k, n).at;
-                else
-                    pack_right_block(right, B, K, k, n, part.column_tiles, steps);
+                if (!B.prepared) pack_right_block(right, B, K, k, n, part.column_tiles, steps);
                 multiply_area(&part, hardware);
             }
         }

@@ -213,7 +213,7 @@ static void project(const site *at) {
         sf_rows_norm(t->normed1, t->rstd1, at->x, (float)sf_norm_epsilon(at->block, 1), R, plan->model->shape.C);
     else
         memcpy(t->input, at->x, R * Cp * sizeof *at->x);
-    sf_gemm(t->qkv, 3 * HCp, (sf_left){pre ? t->normed1 : t->input, Cp, 1}, at->packed->qkv.at, at->packed->qkv_bias,
+    sf_gemm(t->qkv, 3 * HCp, sf_upright(pre ? t->normed1 : t->input, Cp), at->packed->qkv.at, at->packed->qkv_bias,
             false, R, 3 * HCp, Cp);
 }
 
@@ -229,8 +229,8 @@ static void join_and_transform(const site *at) {
     const float attention_epsilon = (float)sf_norm_epsilon(at->block, 1);
     const float mlp_epsilon = (float)sf_norm_epsilon(at->block, 0);
 
-    sf_gemm(branch, Cp, (sf_left){t->context, HCp, 1}, at->packed->o.at, params + at->params[SF_BO].offset, false, R,
-            Cp, HCp);
+    sf_gemm(branch, Cp, sf_upright(t->context, HCp), at->packed->o.at, params + at->params[SF_BO].offset, false, R, Cp,
+            HCp);
     draw(t->kept_attention, at, SF_DROP_ATTENTION, s->C);
     sf_rows_drop(at->x, true, branch, mask, t->kept_attention, R, s->C);
     if (!pre) {
@@ -239,13 +239,12 @@ static void join_and_transform(const site *at) {
     }
 
     if (pre) sf_rows_norm(t->normed2, t->rstd2, at->x, mlp_epsilon, R, s->C);
-    sf_gemm(t->hidden, Fp, (sf_left){pre ? t->normed2 : t->normed1, Cp, 1}, at->packed->w1.at,
+    sf_gemm(t->hidden, Fp, sf_upright(pre ? t->normed2 : t->normed1, Cp), at->packed->w1.at,
             params + at->params[SF_B1].offset, false, R, Fp, Cp);
     draw(t->kept_hidden, at, SF_DROP_HIDDEN, s->F);
     if (mask.threshold > 0) sf_rows_drop(t->hidden, false, t->hidden, mask, t->kept_hidden, R, s->F);
     sf_rows_activate(active, t->hidden, s->activation, R * Fp);
-    sf_gemm(branch, Cp, (sf_left){active, Fp, 1}, at->packed->w2.at, params + at->params[SF_B2].offset, false, R, Cp,
-            Fp);
+    sf_gemm(branch, Cp, sf_upright(active, Fp), at->packed->w2.at, params + at->params[SF_B2].offset, false, R, Cp, Fp);
     draw(t->kept_mlp, at, SF_DROP_MLP, s->C);
     sf_rows_drop(at->x, true, branch, mask, t->kept_mlp, R, s->C);
     if (!pre) {
@@ -302,10 +301,10 @@ static void linear_backward(float *dx, bool add, const site *at, int weight, con
         const float *dy_group = dy + g * sf_padded(width);
         const size_t first = w->offset + g * width * w->stride;
         await_turn(at);
-        sf_gemm(at->job->gradient + first, w->stride, (sf_left){dy_group, 1, dy_row}, sf_plain(x, w->stride), NULL,
+        sf_gemm(at->job->gradient + first, w->stride, sf_transposed(dy_group, dy_row), sf_plain(x, w->stride), NULL,
                 adds(at), width, w->stride, at->R);
         end_turn(at);
-        sf_gemm(dx, w->stride, (sf_left){dy_group, dy_row, 1}, back[g].at, NULL, add || g > 0, at->R, w->stride, width);
+        sf_gemm(dx, w->stride, sf_upright(dy_group, dy_row), back[g].at, NULL, add || g > 0, at->R, w->stride, width);
     }
 }
 

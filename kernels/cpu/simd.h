@@ -284,4 +284,30 @@ INLINE void philox_eight(uint32_t words[4][8], const sf_index *index, const phil
 #endif
 }
 
+/* The lanes of a and b in turn: the first halves, and the second ones. */
+INLINE void interleave(vf *first, vf *second, vf a, vf b) {
+#if defined(__AVX512F__)
+    *first = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    *second = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#elif defined(__AVX2__)
+    *first = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+    *second = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+    *first = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    *second = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+#endif
+}
+
+/* A square of VL x VL in registers: interleaving row i with row i + VL / 2, log2(VL) times over, transposes. */
+INLINE void transpose_lanes(vf square[VL]) {
+    vf next[VL];
+#pragma GCC unroll 16
+    for (size_t round = 1; round < VL; round *= 2) {
+#pragma GCC unroll 16
+        for (size_t i = 0; i < VL / 2; i++) interleave(&next[2 * i], &next[2 * i + 1], square[i], square[i + VL / 2]);
+#pragma GCC unroll 16
+        for (size_t i = 0; i < VL; i++) square[i] = next[i];
+    }
+}
+
 #endif

@@ -3,6 +3,7 @@
  * goes; the backward pass computes weights again from two numbers a row. */
 #include <math.h>
 
+#include "base/sizes.h"
 #include "kernels/cpu/attention.h"
 
 static sf_softmax_stats *stats_of(const sf_head *head) {
@@ -23,24 +24,29 @@ void sf_share_queries(const sf_head *head, const void *task, sf_take_parts *take
     sf_offer_share(head->job->offer, task, parts, take_parts, head->job->work);
 }
 
-/* What the parts of a head share: a part is a tile of queries. */
+/* What the parts of a head share: a part is SF_QUERY_TILE queries. */
 typedef struct shared_head {
     const sf_head *head;
     sf_right keys_t, values; /* forward */
     sf_right values_t, keys; /* backward, with keys_t */
 } shared_head;
 
-/* A tile of queries, before its first key. */
-static sf_softmax_tile tile_of(const sf_head *head, float *at, size_t query) {
+/* Queries of a part whose scores are worked on at once: few for the tiles of AMX, whose stores want them in the
+ * first-level cache. */
+#if defined(__AMX_TILE__)
+enum { ROWS = 32 };
+#else
+enum { ROWS = SF_QUERY_TILE };
+#endif
+
+static sf_softmax_tile tile_at(const sf_head *head, float *at, size_t query, size_t key) {
     const size_t T = head->job->plan->model->shape.T;
     return (sf_softmax_tile){.at = at,
                              .row = SF_KEY_TILE,
                              .first_query = query,
-                             .queries = T - query < SF_QUERY_TILE ? T - query : SF_QUERY_TILE};
-}
-
-static size_t keys_from(size_t first, size_t T) {
-    return T - first < SF_KEY_TILE ? T - first : SF_KEY_TILE;
+                             .queries = sf_smaller(T - query, ROWS),
+                             .first_key = key,
+                             .keys = sf_smaller(T - key, SF_KEY_TILE)};
 }
 
 /* Shrinks what the context holds of earlier keys, and adds what these keys give. */
@@ -58,28 +64,39 @@ static void forward_tile(const shared_head *by, sf_left queries, sf_softmax_sums
             rows, Cp, tile->keys);
 }
 
+static void begin_sums(sf_softmax_sums *sums) {
+    for (size_t i = 0; i < ROWS; i++) {
+        sums->largest[i] = -INFINITY;
+        sums->total[i] = 0.0F;
+    }
+}
+
+/* Divides the weights by their totals: the contexts, which are fewer. */
+static void end_sums(const sf_softmax_sums *sums, const sf_head *head, size_t query) {
+    const size_t Cp = head->job->plan->rows.Cp, rows = sf_smaller(head->job->plan->model->shape.T - query, ROWS);
+    sf_softmax_stats *stats = stats_of(head) + query;
+    for (size_t i = 0; i < rows; i++) {
+        stats[i] = (sf_softmax_stats){sums->largest[i], 1.0F / sums->total[i]};
+        sf_row_scale(head->context + (query + i) * head->context_stride, stats[i].inverse_total, Cp);
+    }
+}
+
 static void forward_parts(sf_offer *offer, const sf_workspace *mine) {
     const shared_head *by = offer->task;
     const sf_head *head = by->head;
     const size_t T = head->job->plan->model->shape.T, Cp = head->job->plan->rows.Cp;
-    sf_softmax_stats *stats = stats_of(head);
-    sf_softmax_sums sums;
+    sf_softmax_sums sums[SF_QUERY_TILE / ROWS];
     for (size_t query; (query = sf_offer_next_part(offer) * SF_QUERY_TILE) < T;) {
-        sf_softmax_tile tile = tile_of(head, mine->tile, query);
+        const size_t rows = sf_smaller(T - query, SF_QUERY_TILE);
         const sf_left q = sf_upright(head->q + query * head->stride, head->stride);
-        const sf_left queries = sf_prepare_left(mine->left_queries[0], q, tile.queries, Cp);
-        for (size_t i = 0; i < SF_QUERY_TILE; i++) {
-            sums.largest[i] = -INFINITY;
-            sums.total[i] = 0.0F;
-        }
-        for (; tile.first_key < T; tile.first_key += SF_KEY_TILE) {
-            tile.keys = keys_from(tile.first_key, T);
-            forward_tile(by, queries, &sums, &tile);
-        }
-        for (size_t i = 0; i < tile.queries; i++) {
-            stats[query + i] = (sf_softmax_stats){sums.largest[i], 1.0F / sums.total[i]};
-            sf_row_scale(head->context + (query + i) * head->context_stride, stats[query + i].inverse_total, Cp);
-        }
+        const sf_left queries = sf_prepare_left(mine->left_queries[0], q, rows, Cp);
+        for (size_t i = 0; i < rows; i += ROWS) begin_sums(&sums[i / ROWS]);
+        for (size_t key = 0; key < T; key += SF_KEY_TILE)
+            for (size_t i = 0; i < rows; i += ROWS) {
+                const sf_softmax_tile tile = tile_at(head, mine->tile, query + i, key);
+                forward_tile(by, sf_left_from(queries, i), &sums[i / ROWS], &tile);
+            }
+        for (size_t i = 0; i < rows; i += ROWS) end_sums(&sums[i / ROWS], head, query + i);
     }
 }
 
@@ -93,24 +110,23 @@ void sf_dense_forward(const sf_head *head) {
     sf_share_queries(head, &task, forward_parts);
 }
 
-typedef struct query_rows { /* of a tile, and their contexts' gradients */
+typedef struct query_rows { /* and their contexts' gradients */
     sf_left q, dcontext;
 } query_rows;
 
-/* Weights and their gradients, on mine->tile and mine->dtile, and dq. dots are dcontext . context: the means of the
+/* Weights on the tile, the scores' gradients on dtile, and dq. dots are dcontext . context: the means of the
  * weights' gradients under the weights. */
-static void backward_tile(const shared_head *by, query_rows of, const sf_softmax_tile *tile, const sf_workspace *mine) {
+static void backward_tile(const shared_head *by, query_rows of, const sf_softmax_tile *tile, float *dtile) {
     const sf_head *head = by->head;
     const sf_cpu_plan *plan = head->job->plan;
     const size_t Cp = plan->rows.Cp, stride = head->stride, width = sf_padded(tile->keys), row = tile->row;
     const size_t rows = tile->queries, query = tile->first_query;
     const float *dots = head->job->work->drow + query;
     sf_gemm(tile->at, row, of.q, sf_right_from(by->keys_t, 0, tile->first_key), NULL, false, rows, width, Cp);
-    sf_gemm(mine->dtile, row, of.dcontext, sf_right_from(by->values_t, 0, tile->first_key), NULL, false, rows, width,
-            Cp);
-    sf_softmax_rows_backward(tile, mine->dtile, stats_of(head) + query, dots, plan->score_scale, &head->drop);
-    sf_gemm(head->dq + query * stride, stride, sf_upright(mine->dtile, row),
-            sf_right_from(by->keys, tile->first_key, 0), NULL, tile->first_key > 0, rows, Cp, tile->keys);
+    sf_gemm(dtile, row, of.dcontext, sf_right_from(by->values_t, 0, tile->first_key), NULL, false, rows, width, Cp);
+    sf_softmax_rows_backward(tile, dtile, stats_of(head) + query, dots, plan->score_scale, &head->drop);
+    sf_gemm(head->dq + query * stride, stride, sf_upright(dtile, row), sf_right_from(by->keys, tile->first_key, 0),
+            NULL, tile->first_key > 0, rows, Cp, tile->keys);
 }
 
 static void backward_parts(sf_offer *offer, const sf_workspace *mine) {
@@ -122,21 +138,24 @@ static void backward_parts(sf_offer *offer, const sf_workspace *mine) {
         const size_t query = part * SF_QUERY_TILE;
         const bool more = part > 0;
         const float *q = head->q + query * stride, *dcontext = head->dcontext + query * head->context_stride;
-        sf_softmax_tile tile = tile_of(head, mine->tile, query);
-        const size_t rows = tile.queries, row = tile.row;
+        const size_t rows = sf_smaller(T - query, SF_QUERY_TILE), row = SF_KEY_TILE;
         const sf_right queries = sf_prepare(mine->queries[0], sf_plain(q, stride), rows, Cp);
         const sf_right dcontexts = sf_prepare(mine->queries[1], sf_plain(dcontext, head->context_stride), rows, Cp);
         const query_rows left = {
             sf_prepare_left(mine->left_queries[0], sf_upright(q, stride), rows, Cp),
             sf_prepare_left(mine->left_queries[1], sf_upright(dcontext, head->context_stride), rows, Cp)};
-        for (; tile.first_key < T; tile.first_key += SF_KEY_TILE) {
-            tile.keys = keys_from(tile.first_key, T);
-            backward_tile(by, left, &tile, mine);
+        for (size_t key = 0; key < T; key += SF_KEY_TILE) {
+            const size_t keys = sf_smaller(T - key, SF_KEY_TILE);
+            for (size_t i = 0; i < rows; i += ROWS) {
+                const sf_softmax_tile tile = tile_at(head, mine->tile + i * row, query + i, key);
+                const query_rows these = {sf_left_from(left.q, i), sf_left_from(left.dcontext, i)};
+                backward_tile(by, these, &tile, mine->dtile + i * row);
+            }
             sf_turn_await(turns, part);
-            sf_gemm(head->dk + tile.first_key * stride, stride, sf_transposed(mine->dtile, row), queries, NULL, more,
-                    tile.keys, Cp, rows);
-            sf_gemm(head->dv + tile.first_key * stride, stride, sf_transposed(tile.at, row), dcontexts, NULL, more,
-                    tile.keys, Cp, rows);
+            sf_gemm(head->dk + key * stride, stride, sf_transposed(mine->dtile, row), queries, NULL, more, keys, Cp,
+                    rows);
+            sf_gemm(head->dv + key * stride, stride, sf_transposed(mine->tile, row), dcontexts, NULL, more, keys, Cp,
+                    rows);
             sf_turn_end(turns, part);
         }
     }

@@ -119,6 +119,10 @@ sf_left sf_prepare_left(float *room, sf_left A, size_t M, size_t K) {
     return A;
 }
 
+sf_left sf_left_from(sf_left A, size_t m) {
+    return left_from(A, m, 0);
+}
+
 sf_right sf_right_from(sf_right B, size_t k, size_t n) {
     B.at += n / SF_PANEL * B.panel + k * B.row;
     return B;

@@ -14,6 +14,7 @@
 #define sf_prepared_size       ISA(sf_prepared_size)
 #define sf_prepare             ISA(sf_prepare)
 #define sf_prepare_left        ISA(sf_prepare_left)
+#define sf_left_from           ISA(sf_left_from)
 #define sf_right_from          ISA(sf_right_from)
 #define sf_transpose           ISA(sf_transpose)
 #define sf_transpose_to_panels ISA(sf_transpose_to_panels)
@@ -49,6 +50,8 @@ void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const fl
 size_t sf_prepared_size(size_t K, size_t N); /* floats of room; of A, with N = M */
 sf_right sf_prepare(float *room, sf_right B, size_t K, size_t N);
 sf_left sf_prepare_left(float *room, sf_left A, size_t M, size_t K);
+/* The part of A from row m (a multiple of 16 if prepared) on. */
+sf_left sf_left_from(sf_left A, size_t m);
 /* The part of B from row k (a multiple of 32 if prepared) and column n (a multiple of 64) on. */
 sf_right sf_right_from(sf_right B, size_t k, size_t n);
 

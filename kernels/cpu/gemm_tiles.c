@@ -122,6 +122,11 @@ sf_left sf_prepare_left(float *room, sf_left A, size_t M, size_t K) {
     return (sf_left){.at = room, .row = tiles_of(M, SIDE), .prepared = true};
 }
 
+sf_left sf_left_from(sf_left A, size_t m) {
+    A.at += A.prepared ? m / SIDE * WORDS : m * A.row;
+    return A;
+}
+
 sf_right sf_right_from(sf_right B, size_t k, size_t n) {
     B.at += B.prepared ? (k / DEPTH * B.row + n / SIDE) * WORDS : n / SF_PANEL * B.panel + k * B.row;
     return B;
@@ -135,20 +140,23 @@ static const tile_words *prepared_tiles(const float *at, size_t side_by_side, si
 typedef struct square { /* a square of up to 2 x 2 tiles of results and what it is the product of */
     float *C;
     size_t C_row;
+    const float *begin; /* what the product is added to: C, a row of bias (begin_row is 0), or NULL for nothing */
+    size_t begin_row;
     const tile_words *left;  /* tile (step, row) at [step * left_step + row] */
     const tile_words *right; /* tile (step, column) at [step * right_step + column] */
     size_t left_step, right_step, steps;
-    bool add; /* to what C holds */
 } square;
 
 INLINE void multiply_in_hardware(const square *s, bool two_rows, bool two_columns) {
     const long C_bytes = (long)(s->C_row * sizeof(float)), bytes = SIDE * sizeof(uint32_t);
     float *below = s->C + SIDE * s->C_row;
-    if (s->add) {
-        _tile_loadd(0, s->C, C_bytes);
-        if (two_columns) _tile_loadd(1, s->C + SIDE, C_bytes);
-        if (two_rows) _tile_loadd(2, below, C_bytes);
-        if (two_rows && two_columns) _tile_loadd(3, below + SIDE, C_bytes);
+    if (s->begin != NULL) {
+        const long begin_bytes = (long)(s->begin_row * sizeof(float));
+        const float *begin_below = s->begin + SIDE * s->begin_row;
+        _tile_loadd(0, s->begin, begin_bytes);
+        if (two_columns) _tile_loadd(1, s->begin + SIDE, begin_bytes);
+        if (two_rows) _tile_loadd(2, begin_below, begin_bytes);
+        if (two_rows && two_columns) _tile_loadd(3, begin_below + SIDE, begin_bytes);
     } else {
         _tile_zero(0);
         _tile_zero(1);
@@ -197,9 +205,15 @@ static void multiply_tile(float *C, size_t C_row, const uint32_t *left, const ui
     }
 }
 
+static void set_rows(float *C, size_t C_row, const float *to /* NULL: 0 */, size_t to_row, size_t M, size_t N) {
+    for (size_t m = 0; m < M; m++)
+        for (size_t n = 0; n < N; n += VL)
+            store(C + m * C_row + n, to != NULL ? load(to + m * to_row + n) : splat(0.0F));
+}
+
 static void multiply_with_vectors(const square *s, bool two_rows, bool two_columns) {
     const size_t rows = two_rows ? 2 : 1, columns = two_columns ? 2 : 1;
-    for (size_t m = 0; m < rows * SIDE && !s->add; m++) memset(s->C + m * s->C_row, 0, columns * SIDE * sizeof *s->C);
+    set_rows(s->C, s->C_row, s->begin, s->begin_row, rows * SIDE, columns * SIDE);
     for (size_t step = 0; step < s->steps; step++)
         for (size_t row = 0; row < rows; row++)
             for (size_t column = 0; column < columns; column++)
@@ -220,52 +234,40 @@ static void multiply(const square *s, bool two_rows, bool two_columns, bool hard
         multiply_in_hardware(s, false, false);
 }
 
-static void copy_rows(float *to, size_t to_row, const float *from, size_t from_row, size_t rows, size_t columns) {
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < columns; c += VL) store(to + r * to_row + c, load(from + r * from_row + c));
-}
-
 /* A square of which only `rows` rows are there. */
 static void multiply_edge(square s, size_t rows, bool two_rows, bool two_columns, bool hardware) {
     enum { WIDTH = 2 * SIDE };
     _Alignas(64) float whole[WIDTH * WIDTH];
     float *C = s.C;
     const size_t C_row = s.C_row, columns = two_columns ? WIDTH : SIDE;
-    if (s.add) {
+    if (s.begin == C) {
         memset(whole, 0, sizeof whole);
-        copy_rows(whole, WIDTH, C, C_row, rows, columns);
+        set_rows(whole, WIDTH, C, C_row, rows, columns);
+        s.begin = whole;
+        s.begin_row = WIDTH;
     }
     s.C = whole;
     s.C_row = WIDTH;
     multiply(&s, two_rows, two_columns, hardware);
-    copy_rows(C, C_row, whole, WIDTH, rows, columns);
+    set_rows(C, C_row, whole, WIDTH, rows, columns);
 }
 
-typedef struct area { /* what the packed tiles give of C */
-    square first;     /* its upper left corner */
-    size_t rows, row_tiles, column_tiles;
-} area;
-
-static void multiply_area(const area *a, bool hardware) {
-    for (size_t j = 0; j < a->column_tiles; j += 2)
-        for (size_t i = 0; i < a->row_tiles; i += 2) {
-            square s = a->first;
+/* What the packed tiles give of C, from its first square on. */
+static void multiply_area(square first, size_t rows, size_t row_tiles, size_t column_tiles, bool hardware) {
+    for (size_t j = 0; j < column_tiles; j += 2)
+        for (size_t i = 0; i < row_tiles; i += 2) {
+            square s = first;
             s.C += i * SIDE * s.C_row + j * SIDE;
+            if (s.begin != NULL) s.begin += i * SIDE * s.begin_row + j * SIDE;
             s.left += i;
             s.right += j;
-            const size_t rows = a->rows - i * SIDE;
-            const bool two_rows = i + 1 < a->row_tiles, two_columns = j + 1 < a->column_tiles;
-            if (rows < (two_rows ? 2 * SIDE : SIDE))
-                multiply_edge(s, rows, two_rows, two_columns, hardware);
+            const size_t below = rows - i * SIDE;
+            const bool two_rows = i + 1 < row_tiles, two_columns = j + 1 < column_tiles;
+            if (below < (two_rows ? 2 * SIDE : SIDE))
+                multiply_edge(s, below, two_rows, two_columns, hardware);
             else
                 multiply(&s, two_rows, two_columns, hardware);
         }
-}
-
-/* What C holds before products are added to it, where that is not left to the first of them. */
-static void begin_rows(float *C, size_t C_row, const float *bias, size_t M, size_t N) {
-    for (size_t m = 0; m < M; m++)
-        for (size_t n = 0; n < N; n += VL) store(C + m * C_row + n, bias != NULL ? load(bias + n) : splat(0.0F));
 }
 
 void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const float *bias /* [N] */, bool add, size_t M,
@@ -274,24 +276,30 @@ void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const fl
     const bool hardware = sf_tiles_in_hardware();
     const unsigned control = _mm_getcsr();
     if (!hardware) _mm_setcsr(control | 0x8040); /* as tiles do: denormal numbers are 0 */
-    if (!add && (bias != NULL || K == 0)) begin_rows(C, C_row, bias, M, N);
+    if (K == 0 && !add) set_rows(C, C_row, bias, 0, M, N);
+    const size_t columns_at_once = B.prepared ? N : COLUMNS_AT_ONCE;
     for (size_t k = 0; k < K; k += DEPTH_AT_ONCE)
-        for (size_t m = 0; m < M; m += ROWS_AT_ONCE) {
+        for (size_t n = 0; n < N; n += columns_at_once) {
             const size_t steps = K - k < DEPTH_AT_ONCE ? tiles_of(K - k, DEPTH) : STEPS;
-            area part = {.rows = M - m, .row_tiles = M - m < ROWS_AT_ONCE ? tiles_of(M - m, SIDE) : ROW_TILES};
-            if (!A.prepared) pack_left_block(left, A, M, K, m, k, part.row_tiles, steps);
-            for (size_t n = 0; n < N; n += COLUMNS_AT_ONCE) {
-                part.column_tiles = N - n < COLUMNS_AT_ONCE ? (N - n) / SIDE : COLUMN_TILES;
-                part.first = (square){.C = C + m * C_row + n,
+            const size_t column_tiles = (N - n < columns_at_once ? N - n : columns_at_once) / SIDE;
+            if (!B.prepared) pack_right_block(right, B, K, k, n, column_tiles, steps);
+            for (size_t m = 0; m < M; m += ROWS_AT_ONCE) {
+                const size_t row_tiles = M - m < ROWS_AT_ONCE ? tiles_of(M - m, SIDE) : ROW_TILES;
+                if (!A.prepared) pack_left_block(left, A, M, K, m, k, row_tiles, steps);
+                float *corner = C + m * C_row + n;
+                const bool more = add || k > 0;
+                const square first = {.C = corner,
                                       .C_row = C_row,
+                                      .begin = more           ? corner
+                                               : bias != NULL ? bias + n
+                                                              : NULL,
+                                      .begin_row = more ? C_row : 0,
                                       .left = A.prepared ? prepared_tiles(A.at, A.row, k, m) : left,
                                       .right = B.prepared ? prepared_tiles(B.at, B.row, k, n) : right,
-                                      .left_step = A.prepared ? A.row : part.row_tiles,
-                                      .right_step = B.prepared ? B.row : part.column_tiles,
-                                      .steps = steps,
-                                      .add = add || bias != NULL || k > 0};
-                if (!B.prepared) pack_right_block(right, B, K, k, n, part.column_tiles, steps);
-                multiply_area(&part, hardware);
+                                      .left_step = A.prepared ? A.row : row_tiles,
+                                      .right_step = B.prepared ? B.row : column_tiles,
+                                      .steps = steps};
+                multiply_area(first, M - m, row_tiles, column_tiles, hardware);
             }
         }
     if (!hardware) _mm_setcsr(control);

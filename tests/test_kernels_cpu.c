@@ -367,25 +367,29 @@ static float awkward_score(sf_draws *draws, uint32_t kind) {
 
 static void selection_matches_brute_force(void **state) {
     (void)state;
+    enum { ROW = 320, MOST_QUERIES = 40 };
+    static float scores[MOST_QUERIES * ROW];
+    static uint32_t keys[MOST_QUERIES * SF_FAST_TOPK_MOST];
     const sf_cpu_kernels *kernels = sf_cpu_kernels_for(SF_F32);
     sf_draws draws = sf_draws_at((sf_index){.seed = 4, .stream = 78});
-    for (size_t round = 0; round < 20000; round++) {
-        float scores[320] = {0};
-        uint32_t keys[SF_FAST_TOPK_MOST] = {0}, expected[SF_FAST_TOPK_MOST] = {0};
-        const size_t T = 1 + sf_draw_below(&draws, 300);
+    for (size_t round = 0; round < 2000; round++) {
+        const size_t T = 1 + sf_draw_below(&draws, 300), queries = 1 + sf_draw_below(&draws, MOST_QUERIES);
         const size_t most = T < SF_FAST_TOPK_MOST ? T : SF_FAST_TOPK_MOST;
         const size_t K = 1 + sf_draw_below(&draws, (uint32_t)most);
         const uint32_t kind = sf_draw_below(&draws, 6);
         const bool greatest = sf_draw_below(&draws, 2) == 1;
         const size_t hole = sf_draw_below(&draws, (uint32_t)T); /* a vector of NaN now and then */
-        for (size_t j = 0; j < T; j++) scores[j] = awkward_score(&draws, kind);
-        for (size_t j = hole / 16 * 16; round % 3 == 0 && j < T && j < hole / 16 * 16 + 16; j++) scores[j] = NAN;
-        kernels->select(keys, scores, greatest, T, K);
-        select_plainly(expected, scores, greatest, T, K);
-        for (size_t k = 0; k < K; k++)
-            if (keys[k] != expected[k])
-                fail_msg("round %zu, T %zu, K %zu, kind %u, greatest %d: key %u, expected %u", round, T, K, kind,
-                         (int)greatest, keys[k], expected[k]);
+        for (size_t i = 0; i < queries * ROW; i++) scores[i] = awkward_score(&draws, kind);
+        for (size_t j = hole / 16 * 16; round % 3 == 0 && j < T && j < hole / 16 * 16 + 16; j++)
+            for (size_t query = 0; query < queries; query += 1 + query % 2) scores[query * ROW + j] = NAN;
+        kernels->select(keys, scores, ROW, greatest, queries, T, K);
+        for (size_t query = 0; query < queries; query++) {
+            uint32_t expected[SF_FAST_TOPK_MOST] = {0};
+            select_plainly(expected, scores + query * ROW, greatest, T, K);
+            if (memcmp(keys + query * K, expected, K * sizeof *keys) != 0)
+                fail_msg("round %zu, T %zu, K %zu, kind %u, greatest %d: query %zu of %zu", round, T, K, kind,
+                         (int)greatest, query, queries);
+        }
     }
 }
 

@@ -57,15 +57,12 @@ static void select_by_score(const sf_head *head, sf_right keys_t) {
     const size_t first = head->first_query;
     sf_gemm(tile, Tp, sf_upright(head->q + first * head->stride, head->stride), keys_t, NULL, false, head->queries, Tp,
             Cp);
+    if (fast) sf_select(selected_keys(head, first), tile, Tp, greatest, head->queries, T, K);
     for (size_t i = 0; i < head->queries; i++) {
         const float *scores = tile + i * Tp;
-        uint32_t *keys = selected_keys(head, first + i);
-        if (fast)
-            sf_select(keys, scores, greatest, T, K);
-        else
-            select_generic(keys, head, scores, first + i);
+        if (!fast) select_generic(selected_keys(head, first + i), head, scores, first + i);
         const kept_row row = row_of(head, first + i);
-        for (size_t n = 0; n < K; n++) row.weights[n] = scores[keys[n]];
+        for (size_t n = 0; n < K; n++) row.weights[n] = scores[row.keys[n]];
     }
 }
 

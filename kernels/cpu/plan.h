@@ -120,7 +120,8 @@ typedef struct sf_cpu_kernels { /* one instruction set */
     void (*add)(float *x, const float *y, size_t count);     /* x += y, count a multiple of 16 */
     double (*peak_work)(size_t rounds);                      /* multiply-adds alone; gives their FLOP */
     size_t (*prepared_size)(size_t K, size_t N);             /* floats */
-    void (*select)(uint32_t *keys, const float *scores, bool greatest, size_t T, size_t K); /* as sf_select */
+    void (*select)(uint32_t *keys, const float *scores, size_t row, bool greatest, size_t queries, size_t T,
+                   size_t K); /* as sf_select */
 } sf_cpu_kernels;
 
 extern const sf_cpu_kernels sf_cpu_kernels_scalar;

@@ -1,5 +1,6 @@
 #include "kernels/cpu/selection.h"
 
+#include "base/sizes.h"
 #include "kernels/cpu/plan.h"
 #include "kernels/cpu/simd.h"
 
@@ -53,43 +54,64 @@ INLINE void consider_lanes(best_keys *best, size_t K, const float *scores, float
     }
 }
 
-enum { FEW = 4 * VL }; /* keys whose scores fit into four vectors */
+/* Of the keys seen so far, a query a lane: the greatest, descending; of equal ones the lower index first. */
+typedef struct best_of_lanes {
+    vf scores[SF_FAST_TOPK_MOST];
+    vi keys[SF_FAST_TOPK_MOST];
+} best_of_lanes;
 
-/* The K greatest of at most FEW scores: K times the greatest that is left, without a branch that depends on them. */
-INLINE void select_among_few(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
-    const vf none = splat(-INFINITY);
-    vf left[4];
-    for (size_t v = 0; v < 4; v++) {
-        const size_t real = T > v * VL ? T - v * VL : 0;
-        const vf here = real == 0    ? none
-                        : real >= VL ? splat(sign) * load(scores + v * VL)
-                                     : splat(sign) * load_first(scores + v * VL, real, -sign * INFINITY);
-        left[v] = numbers_of(here);
-    }
-    uint64_t free = T == 64 ? UINT64_MAX : (UINT64_C(1) << T) - 1, taken = 0;
-    for (size_t k = 0; k < K; k++) {
-        const float greatest = max_lanes(max_of(max_of(left[0], left[1]), max_of(left[2], left[3])));
-        uint64_t candidates = 0;
-        for (size_t v = 0; v < 4; v++) candidates |= (uint64_t)lanes_from(left[v], greatest) << v * VL;
-        candidates &= free;
-        const uint64_t first = candidates & -candidates;
-        free ^= first;
-        taken |= first;
-        for (size_t v = 0; v < 4; v++) left[v] = if_bits((uint32_t)(first >> v * VL), none, left[v]);
-    }
-    for (size_t k = 0; k < K; k++, taken &= taken - 1) keys[k] = (uint32_t)__builtin_ctzll(taken);
+INLINE vi if_less_keys(vf a, vf b, vi yes, vi no) {
+    return (vi)if_less(a, b, (vf)yes, (vf)no);
 }
 
-/* The K greatest of sign * scores, ties to the lower index, in ascending order of index. Only what is not below a
- * bound, a few more than K, is looked at one by one. */
-INLINE void select_signed(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
-    enum { STRIDE = 4 * VL };
-    if (T <= FEW) {
-        select_among_few(keys, scores, sign, T, K);
-        return;
+/* What is below the score moves one place down. */
+INLINE void insert(best_of_lanes *best, size_t found, size_t K, vf score, vi key) {
+    vf moved = score;
+    for (size_t k = 0; k < found; k++) {
+        const vf here = best->scores[k];
+        const vi here_key = best->keys[k];
+        best->scores[k] = if_less(here, score, moved, here);
+        best->keys[k] = if_less_keys(here, score, key, here_key);
+        moved = if_less(here, score, here, moved);
+        key = if_less_keys(here, score, here_key, key);
     }
+    if (found < K) {
+        best->scores[found] = moved;
+        best->keys[found] = key;
+    }
+}
+
+INLINE void sort_keys(vi *keys, size_t K) {
+    for (size_t end = K; end > 1; end--)
+        for (size_t k = 0; k + 1 < end; k++) {
+            const vi a = keys[k], b = keys[k + 1], swap = b < a;
+            keys[k] = (swap & b) | (~swap & a);
+            keys[k + 1] = (swap & a) | (~swap & b);
+        }
+}
+
+/* Up to VL queries side by side. */
+INLINE void select_of_lanes(uint32_t *keys, const float *scores, size_t row, float sign, size_t queries, size_t T,
+                            size_t K) {
+    best_of_lanes best;
+    for (size_t j = 0; j < T; j += VL) {
+        vf square[VL];
+        for (size_t i = 0; i < VL; i++)
+            square[i] = i < queries ? numbers_of(splat(sign) * load(scores + i * row + j)) : splat(0.0F);
+        transpose_lanes(square);
+        for (size_t i = 0; i < sf_smaller(T - j, VL); i++)
+            insert(&best, sf_smaller(j + i, K), K, square[i], (int32_t)(j + i) - (vi){0});
+    }
+    sort_keys(best.keys, K);
+    for (size_t i = 0; i < queries; i++)
+        for (size_t k = 0; k < K; k++) keys[i * K + k] = (uint32_t)best.keys[k][i];
+}
+
+/* One query, K <= VL: only what is not below a bound, a few more than K, is looked at one by one. */
+INLINE void select_of_row(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
+    enum { STRIDE = 4 * VL };
     best_keys best = {.found = 0};
-    const float bound = K <= VL ? lower_bound(scores, sign, T, K) : -INFINITY;
+    const float bound = lower_bound(scores, sign, T, K);
     size_t j = 0;
     for (; j + STRIDE <= T; j += STRIDE) {
         vf greatest = splat(-INFINITY);
@@ -105,9 +127,19 @@ INLINE void select_signed(uint32_t *keys, const float *scores, float sign, size_
     }
 }
 
-void sf_select(uint32_t *keys /* [K] */, const float *scores /* [T] */, bool greatest, size_t T, size_t K) {
-    if (greatest)
-        select_signed(keys, scores, 1.0F, T, K);
+INLINE void select_signed(uint32_t *keys, const float *scores, size_t row, float sign, size_t queries, size_t T,
+                          size_t K) {
+    if (K > VL || T <= 32 * K) /* where bounds and what is not below them take longer than inserting every key */
+        for (size_t i = 0; i < queries; i += VL)
+            select_of_lanes(keys + i * K, scores + i * row, row, sign, sf_smaller(queries - i, VL), T, K);
     else
-        select_signed(keys, scores, -1.0F, T, K);
+        for (size_t i = 0; i < queries; i++) select_of_row(keys + i * K, scores + i * row, sign, T, K);
+}
+
+void sf_select(uint32_t *keys /* [queries,K] */, const float *scores /* [queries,T, padded] */, size_t row,
+               bool greatest, size_t queries, size_t T, size_t K) {
+    if (greatest)
+        select_signed(keys, scores, row, 1.0F, queries, T, K);
+    else
+        select_signed(keys, scores, row, -1.0F, queries, T, K);
 }

@@ -4,7 +4,8 @@ machine, turn by turn; medians and their ratio.
     python3 bench/peers/peers.py [--shape nnch] [--attention full,topk:5] [--threads 2] [--rounds 5] [--no-compile]
 
 PyTorch runs eagerly and under torch.compile. The PyTorch model is first checked to give the loss that semfocus stored for
-the same weights. 'published' is the time of the paper's code on two threads of a Xeon with AVX-512 and AMX (torch 2.11)."""
+the same weights. 'published' is the time of the paper's code on two threads of a Xeon with AVX-512 and AMX (torch 2.11);
+the bar is the slower of the two divided by the factor we ask of ourselves."""
 import argparse
 import json
 import os
@@ -110,7 +111,7 @@ def compare(program, shape, attention, options):
     if published:
         result |= {"published_ms": published, "times_published": published / mine}
     if factor:
-        result["bar_ms"] = published / factor
+        result["bar_ms"] = max(published, plain) / factor
     if compiled:
         result["compiled_ms"] = statistics.median(theirs_compiled)
         result["times_compiled"] = result["compiled_ms"] / mine

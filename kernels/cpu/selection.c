@@ -93,7 +93,7 @@ INLINE void sort_keys(vi *keys, size_t K) {
 /* Up to VL queries side by side. */
 INLINE void select_of_lanes(uint32_t *keys, const float *scores, size_t row, float sign, size_t queries, size_t T,
                             size_t K) {
-    best_of_lanes best;
+    best_of_lanes best = {0};
     for (size_t j = 0; j < T; j += VL) {
         vf square[VL];
         for (size_t i = 0; i < VL; i++)

@@ -14,7 +14,7 @@ static const sf_figure figures[] = {
     {"heldout-accuracy", "Held-out accuracy (%)", "On sequences that training never saw.", SF_HELDOUT_ACCURACY},
     {"convergence", "Epochs to 95 % training accuracy", "A dot a seed, a bar at the median.", SF_QUANTITIES},
 };
-enum { FIGURES = sizeof figures / sizeof *figures, MOST_POINTS = 400, WIDTH = 640, HEIGHT = 360, ROW = 26, NEVER = 40 };
+enum { FIGURES = sizeof figures / sizeof *figures, MOST_POINTS = 400, WIDTH = 640, HEIGHT = 360, ROW = 26, NEVER = 64 };
 
 const sf_figure *sf_figure_at(size_t i) {
     return i < FIGURES ? &figures[i] : NULL;
@@ -279,6 +279,12 @@ static size_t arrival_of(const sf_study *study, size_t run, bool *finished) {
     return 0;
 }
 
+static bool all_arrive(const sf_study *study, size_t from, size_t to) {
+    for (size_t g = from; g < to; g++)
+        if (sf_study_group(study, g)->converged < sf_study_group(study, g)->finished) return false;
+    return true;
+}
+
 static sf_scale convergence_scale(const sf_study *study, size_t from, size_t to, double left) {
     double low = INFINITY, high = 1;
     for (size_t g = from; g < to; g++) {
@@ -291,8 +297,11 @@ static sf_scale convergence_scale(const sf_study *study, size_t from, size_t to,
         }
     }
     const bool is_log = low >= 1 && high / low >= 10;
-    return (sf_scale){
-        .low = is_log ? low / 1.2 : 0, .high = high * (is_log ? 1.2 : 1.05), .is_log = is_log, .from = left, .to = 560};
+    return (sf_scale){.low = is_log ? low / 1.2 : 0,
+                      .high = high * (is_log ? 1.2 : 1.05),
+                      .is_log = is_log,
+                      .from = left,
+                      .to = all_arrive(study, from, to) ? WIDTH - 20 : WIDTH - 2 * NEVER + 20};
 }
 
 typedef struct dot_row { /* where a group's dots and name go */
@@ -350,8 +359,9 @@ static sf_status draw_convergence(FILE *out, const sf_figure *figure, const sf_s
     fputs(">\n", out);
     if (standalone) print_lone_style(out, height);
     sf_svg_axis(out, &x, &y, true, true, "epochs to 95 % training accuracy");
-    fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">not reached</text>\n", x.to + NEVER,
-            y.from + 18);
+    if (!all_arrive(study, from, to))
+        fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">not reached</text>\n",
+                x.to + NEVER, y.from + 18);
     for (size_t g = from; g < to; g++) {
         const double bottom = 14 + row_height * (double)(g - from + 1), middle = bottom - 0.5 * ROW;
         const dot_row row = beside ? (dot_row){middle, x.from - 12, middle + 4, "end"}

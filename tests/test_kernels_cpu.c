@@ -1,4 +1,4 @@
-/* The f32 kernels against the reference, for the instruction set SEMFOCUS_ISA names (the suite runs each). */
+/* The kernels against the reference, for the instruction set SEMFOCUS_ISA names (the suite runs each). */
 #include "instruction_set.h"
 #include "sample_model.h"
 
@@ -83,6 +83,23 @@ static void assert_close(const sample *s, const outcome *ours, const outcome *th
                     fail_msg("%s[%zu,%zu]: %.9g, expected %.9g (norm %.3g)", param->name, r, c, ours->gradient[at],
                              theirs->gradient[at], norm);
             }
+    }
+}
+
+/* One weight after the other: how far apart, beside its norm (a hundredth of all weights' at least). */
+static void assert_alike(const sample *s, const outcome *ours, const outcome *theirs, double limit) {
+    double whole = 0;
+    for (size_t i = 0; i < s->model.size; i++) whole += theirs->gradient[i] * theirs->gradient[i];
+    for (size_t p = 0; p < s->model.param_count; p++) {
+        const sf_param *param = &s->model.params[p];
+        double norm = 0, apart = 0;
+        for (size_t i = 0; i < param->rows * param->columns; i++) {
+            const size_t at = sf_param_index(param, i / param->columns, i % param->columns);
+            norm += theirs->gradient[at] * theirs->gradient[at];
+            apart += (ours->gradient[at] - theirs->gradient[at]) * (ours->gradient[at] - theirs->gradient[at]);
+        }
+        if (!(sqrt(apart) <= limit * fmax(sqrt(norm), 0.01 * sqrt(whole))))
+            fail_msg("%s is %.3g away from a gradient of norm %.3g", param->name, sqrt(apart), sqrt(norm));
     }
 }
 
@@ -239,6 +256,30 @@ static void helpers_do_not_change_a_bit(void **state) {
                 if (sf_cpu_check_isa(precision) == SF_OK)
                     check_workers(&(sample_case){chosen[m], 500, 16, 16, 2, 2, B, SF_RELU, SF_PRE_NORM, 0.1, 750},
                                   precision);
+}
+
+/* Not where keys are chosen by score: rounding makes nearly equal ones change places. */
+static void bf16_is_near_the_reference(void **state) {
+    (void)state;
+    if (sf_cpu_check_isa(SF_BF16) != SF_OK) return;
+    static const char *const chosen[] = {"full", "banded:5", "block:5"};
+    static const size_t lengths[] = {31, 33, 64, 97, 129, 230};
+    for (size_t m = 0; m < sizeof chosen / sizeof *chosen; m++)
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+            for (size_t H = 1; H <= 2; H++) {
+                const sample_case c = {chosen[m],   lengths[i], 40 / H,           30, H, 2, 2, SF_GELU,
+                                       SF_PRE_NORM, 0.1,        760 + (uint32_t)i};
+                sample s;
+                outcome bf16, reference;
+                describe_case(&c);
+                sample_open(&s, &c);
+                run_reference(&reference, &s);
+                run_cpu_in(SF_BF16, &bf16, &s, 1);
+                assert_alike(&s, &bf16, &reference, 0.05);
+                outcome_close(&bf16);
+                outcome_close(&reference);
+                sample_close(&s);
+            }
 }
 
 /* The kept kernel with every key kept equals the dense one, for every mechanism and through the generic weighting. */
@@ -516,6 +557,7 @@ int main(void) {
         cmocka_unit_test(noise_matches),
         cmocka_unit_test(workers_do_not_change_a_bit),
         cmocka_unit_test(helpers_do_not_change_a_bit),
+        cmocka_unit_test(bf16_is_near_the_reference),
         cmocka_unit_test(generic_kernel_with_every_key_equals_dense),
         cmocka_unit_test(a_new_weighting_needs_no_kernel),
         cmocka_unit_test(a_new_pattern_needs_no_kernel),

@@ -84,10 +84,13 @@ static sf_right right_of(const product *p, const operands *o, size_t turn) {
                       false};
 }
 
+static sf_left left_of_ours(const product *p, const operands *o, size_t turn) {
+    return (sf_left){.at = o->A + turn * p->A.step * p->A.row, .row = p->A.row, .column = p->A.column};
+}
+
 static void run_ours(const product *p, const operands *o) {
     for (size_t turn = 0; turn < p->turns; turn++)
-        sf_gemm(o->C + turn * p->C.step * p->C.row, p->C.row,
-                (sf_left){o->A + turn * p->A.step * p->A.row, p->A.row, p->A.column, false}, right_of(p, o, turn), NULL,
+        sf_gemm(o->C + turn * p->C.step * p->C.row, p->C.row, left_of_ours(p, o, turn), right_of(p, o, turn), NULL,
                 p->kind == ADDS, p->M, p->N, p->K);
 }
 
@@ -106,9 +109,9 @@ static const float *element(sf_right B, size_t k, size_t n) {
 }
 
 static sf_left left_of(const product *p, const use *u, const operands *o, size_t turn) {
-    const float *A = o->A + turn * p->A.step * p->A.row;
-    if (!u->transpose) return (sf_left){A, p->A.row, p->A.column, false};
-    sf_transpose(o->A_transposed, padded(p->K), padded(p->K), 1.0F, A, p->A.column, p->K, padded(p->M));
+    const sf_left A = left_of_ours(p, o, turn);
+    if (!u->transpose) return A;
+    sf_transpose(o->A_transposed, padded(p->K), padded(p->K), 1.0F, A.at, A.column, p->K, padded(p->M));
     return sf_upright(o->A_transposed, padded(p->K));
 }
 

@@ -301,7 +301,7 @@ static sf_scale convergence_scale(const sf_study *study, size_t from, size_t to,
                       .high = high * (is_log ? 1.2 : 1.05),
                       .is_log = is_log,
                       .from = left,
-                      .to = all_arrive(study, from, to) ? WIDTH - 20 : WIDTH - 2 * NEVER + 20};
+                      .to = all_arrive(study, from, to) ? WIDTH - 20 : WIDTH - NEVER - 44 /* half the label */};
 }
 
 typedef struct dot_row { /* where a group's dots and name go */

@@ -122,7 +122,22 @@ static void products_are_sums_of_rounded_products(void **state) {
 }
 
 /* Parts of a prepared operand are those of the plain one. */
-static void parts_of_a_prepared_operand(void **state) {
+static void parts_of_a_prepared_left_operand(void **state) {
+    desk *d = *state;
+    enum { M = 90, N = 48, K = 72 };
+    fill(d->A, 1);
+    fill(d->B, 2);
+    const sf_left plain = sf_upright(d->A, ROW), prepared = sf_prepare_left(d->left_room, plain, M, K);
+    sf_gemm_begin();
+    for (size_t m = 0; m < M; m += 16) {
+        sf_gemm(d->C, ROW, sf_left_from(plain, m), sf_plain(d->B, ROW), NULL, false, M - m, N, K);
+        sf_gemm(d->before, ROW, sf_left_from(prepared, m), sf_plain(d->B, ROW), NULL, false, M - m, N, K);
+        for (size_t i = 0; i < M - m; i++) assert_memory_equal(d->C + i * ROW, d->before + i * ROW, N * sizeof *d->C);
+    }
+    sf_gemm_end();
+}
+
+static void parts_of_a_prepared_right_operand(void **state) {
     desk *d = *state;
     enum { M = 20, N = 192, K = 160 };
     fill(d->A, 1);
@@ -159,7 +174,8 @@ int main(void) {
     if (!has_instruction_set(SF_BF16)) return SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(products_are_sums_of_rounded_products, open_desk, close_desk),
-        cmocka_unit_test_setup_teardown(parts_of_a_prepared_operand, open_desk, close_desk),
+        cmocka_unit_test_setup_teardown(parts_of_a_prepared_left_operand, open_desk, close_desk),
+        cmocka_unit_test_setup_teardown(parts_of_a_prepared_right_operand, open_desk, close_desk),
         cmocka_unit_test_setup_teardown(not_a_number_stays_one, open_desk, close_desk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@ enum {
     /* what is packed at once: */
     STEPS = 4,
     DEPTH_AT_ONCE = STEPS * DEPTH,
-    ROW_TILES = 4, /* of A */
+    ROW_TILES = 4, /* of an A that is not prepared */
     ROWS_AT_ONCE = ROW_TILES * SIDE,
     COLUMN_TILES = 4, /* of a B that is not prepared */
     COLUMNS_AT_ONCE = COLUMN_TILES * SIDE
@@ -65,11 +65,12 @@ INLINE pairs pairs_at(const float *at, size_t row, size_t depth, size_t deep) {
                    depth + SIDE < deep ? load(at + (depth + SIDE) * row) : splat(0.0F));
 }
 
+/* Columns of A; what they hold beyond the rows that are asked for ends in rows of a result that nobody takes. */
 INLINE void pack_transposed(tile_words tile, const float *at, size_t row, size_t deep) {
-    vf square[SIDE];
-    for (size_t j = 0; j < SIDE; j++) square[j] = (vf)pairs_at(at, row, j, deep);
-    transpose_lanes(square);
-    for (size_t m = 0; m < SIDE; m++) store_pairs(tile + m * SIDE, (pairs)square[m]);
+    vf words[SIDE];
+    for (size_t j = 0; j < SIDE; j++) words[j] = (vf)pairs_at(at, row, j, deep);
+    transpose_lanes(words);
+    for (size_t m = 0; m < SIDE; m++) store_pairs(tile + m * SIDE, (pairs)words[m]);
 }
 
 INLINE void pack_upright(tile_words tile, const float *at, size_t row, size_t deep) {
@@ -87,7 +88,7 @@ static void pack_left_block(tile_words *out, sf_left A, size_t M, size_t K, size
             const float *at = A.at + row * A.row + depth * A.column;
             if (A.column == 1)
                 pack_left(*out, at, A.row, rows, deep);
-            else if (deep == DEPTH)
+            else if (deep == DEPTH) /* a constant, so that nothing is asked row by row */
                 pack_transposed(*out, at, A.column, DEPTH);
             else
                 pack_transposed(*out, at, A.column, deep);
@@ -101,7 +102,7 @@ static void pack_right_block(tile_words *out, sf_right B, size_t K, size_t k, si
         for (size_t i = 0; i < column_tiles; i++, out++) {
             const size_t column = n + i * SIDE, depth = k + step * DEPTH;
             const float *at = B.at + column / SF_PANEL * B.panel + column % SF_PANEL + depth * B.row;
-            if (K - depth >= DEPTH)
+            if (K - depth >= DEPTH) /* as above */
                 pack_upright(*out, at, B.row, DEPTH);
             else
                 pack_upright(*out, at, B.row, K - depth);
@@ -149,6 +150,7 @@ typedef struct square { /* a square of up to 2 x 2 tiles of results and what it 
 
 INLINE void multiply_in_hardware(const square *s, bool two_rows, bool two_columns) {
     const long C_bytes = (long)(s->C_row * sizeof(float)), bytes = SIDE * sizeof(uint32_t);
+    __asm__ volatile("" ::: "memory"); /* the compiler does not know what loads of tiles read */
     float *below = s->C + SIDE * s->C_row;
     if (s->begin != NULL) {
         const long begin_bytes = (long)(s->begin_row * sizeof(float));
@@ -213,7 +215,7 @@ static void set_rows(float *C, size_t C_row, const float *to /* NULL: 0 */, size
 
 static void multiply_with_vectors(const square *s, bool two_rows, bool two_columns) {
     const size_t rows = two_rows ? 2 : 1, columns = two_columns ? 2 : 1;
-    set_rows(s->C, s->C_row, s->begin, s->begin_row, rows * SIDE, columns * SIDE);
+    if (s->begin != s->C) set_rows(s->C, s->C_row, s->begin, s->begin_row, rows * SIDE, columns * SIDE);
     for (size_t step = 0; step < s->steps; step++)
         for (size_t row = 0; row < rows; row++)
             for (size_t column = 0; column < columns; column++)
@@ -285,7 +287,8 @@ void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const fl
             if (!B.prepared) pack_right_block(right, B, K, k, n, column_tiles, steps);
             for (size_t m = 0; m < M; m += ROWS_AT_ONCE) {
                 const size_t row_tiles = M - m < ROWS_AT_ONCE ? tiles_of(M - m, SIDE) : ROW_TILES;
-                if (!A.prepared) pack_left_block(left, A, M, K, m, k, row_tiles, steps);
+                if (!A.prepared && (n == 0 || M > ROWS_AT_ONCE)) /* else it is still there */
+                    pack_left_block(left, A, M, K, m, k, row_tiles, steps);
                 float *corner = C + m * C_row + n;
                 const bool more = add || k > 0;
                 const square first = {.C = corner,

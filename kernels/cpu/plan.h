@@ -80,7 +80,7 @@ typedef struct sf_workspace { /* one worker's */
     float *dtile;             /* the dense kernel's, as tile */
     float *across[2];         /* room for keys_t and values_t prepared, */
     float *upright[2];        /* for keys and values, */
-    float *queries[2];        /* for queries and dcontext of a tile as right factors, */
+    float *queries[2];        /* for queries and dcontext of a part as right factors, */
     float *left_queries[2];   /* and as left ones */
     atomic_size_t *turns;     /* [stretches of R, or query tiles]: of parts that add to the same gradients */
     uint64_t *kept_embedding; /* [R,C / 64 rounded up] */

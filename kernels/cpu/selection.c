@@ -107,11 +107,11 @@ INLINE void select_of_lanes(uint32_t *keys, const float *scores, size_t row, flo
         for (size_t k = 0; k < K; k++) keys[i * K + k] = (uint32_t)best.keys[k][i];
 }
 
-/* One query, K <= VL: only what is not below a bound, a few more than K, is looked at one by one. */
+/* One query: only what is not below a bound, a few more than K, is looked at one by one. */
 INLINE void select_of_row(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
     enum { STRIDE = 4 * VL };
     best_keys best = {.found = 0};
-    const float bound = lower_bound(scores, sign, T, K);
+    const float bound = K <= VL ? lower_bound(scores, sign, T, K) : -INFINITY;
     size_t j = 0;
     for (; j + STRIDE <= T; j += STRIDE) {
         vf greatest = splat(-INFINITY);
@@ -129,7 +129,8 @@ INLINE void select_of_row(uint32_t *keys, const float *scores, float sign, size_
 
 INLINE void select_signed(uint32_t *keys, const float *scores, size_t row, float sign, size_t queries, size_t T,
                           size_t K) {
-    if (K > VL || T <= 32 * K) /* where bounds and what is not below them take longer than inserting every key */
+    const size_t short_for_lanes = (K > VL ? 4 * VL : 3 * VL / 2) * K; /* as measured */
+    if (T <= short_for_lanes)
         for (size_t i = 0; i < queries; i += VL)
             select_of_lanes(keys + i * K, scores + i * row, row, sign, sf_smaller(queries - i, VL), T, K);
     else

@@ -67,8 +67,9 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->tile, SF_QUERY_TILE * (plan->dense ? SF_KEY_TILE : by_score ? Tp : 0));
     TAKE(w->dtile, plan->dense ? (size_t)SF_QUERY_TILE * SF_KEY_TILE : 0);
     size_t (*const prepared_size)(size_t K, size_t N) = plan->kernels->prepared_size;
-    for (size_t i = 0; i < 2; i++) {
-        TAKE(w->across[i], prepared_size(Cp, Tp));
+    TAKE(w->across[0], plan->dense || by_score ? prepared_size(Cp, Tp) : 0);
+    TAKE(w->across[1], plan->dense ? prepared_size(Cp, Tp) : 0);
+    for (size_t i = 0; i < 2 && plan->dense; i++) {
         TAKE(w->upright[i], prepared_size(s->T, Cp));
         TAKE(w->queries[i], prepared_size(SF_QUERY_TILE, Cp));
         TAKE(w->left_queries[i], prepared_size(Cp, SF_QUERY_TILE));

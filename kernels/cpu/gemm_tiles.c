@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "base/sizes.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/tiles.h"
@@ -84,7 +85,7 @@ static void pack_left_block(tile_words *out, sf_left A, size_t M, size_t K, size
     for (size_t step = 0; step < steps; step++)
         for (size_t i = 0; i < row_tiles; i++, out++) {
             const size_t row = m + i * SIDE, depth = k + step * DEPTH;
-            const size_t rows = M - row < SIDE ? M - row : SIDE, deep = K - depth < DEPTH ? K - depth : DEPTH;
+            const size_t rows = sf_smaller(M - row, SIDE), deep = sf_smaller(K - depth, DEPTH);
             const float *at = A.at + row * A.row + depth * A.column;
             if (A.column == 1)
                 pack_left(*out, at, A.row, rows, deep);
@@ -123,19 +124,23 @@ sf_left sf_prepare_left(float *room, sf_left A, size_t M, size_t K) {
     return (sf_left){.at = room, .row = tiles_of(M, SIDE), .prepared = true};
 }
 
+/* Words of prepared tiles before depth k and row or column i. */
+static size_t words_before(size_t side_by_side, size_t k, size_t i) {
+    return (k / DEPTH * side_by_side + i / SIDE) * WORDS;
+}
+
 sf_left sf_left_from(sf_left A, size_t m) {
-    A.at += A.prepared ? m / SIDE * WORDS : m * A.row;
+    A.at += A.prepared ? words_before(A.row, 0, m) : m * A.row;
     return A;
 }
 
 sf_right sf_right_from(sf_right B, size_t k, size_t n) {
-    B.at += B.prepared ? (k / DEPTH * B.row + n / SIDE) * WORDS : n / SF_PANEL * B.panel + k * B.row;
+    B.at += B.prepared ? words_before(B.row, k, n) : n / SF_PANEL * B.panel + k * B.row;
     return B;
 }
 
-/* From depth k and row or column i on. */
 static const tile_words *prepared_tiles(const float *at, size_t side_by_side, size_t k, size_t i) {
-    return (const tile_words *)(const void *)at + k / DEPTH * side_by_side + i / SIDE;
+    return (const tile_words *)(const void *)(at + words_before(side_by_side, k, i));
 }
 
 typedef struct square { /* a square of up to 2 x 2 tiles of results and what it is the product of */
@@ -282,20 +287,19 @@ void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const fl
     const size_t columns_at_once = B.prepared ? N : COLUMNS_AT_ONCE;
     for (size_t k = 0; k < K; k += DEPTH_AT_ONCE)
         for (size_t n = 0; n < N; n += columns_at_once) {
-            const size_t steps = K - k < DEPTH_AT_ONCE ? tiles_of(K - k, DEPTH) : STEPS;
-            const size_t column_tiles = (N - n < columns_at_once ? N - n : columns_at_once) / SIDE;
+            const size_t steps = tiles_of(sf_smaller(K - k, DEPTH_AT_ONCE), DEPTH);
+            const size_t column_tiles = sf_smaller(N - n, columns_at_once) / SIDE;
             if (!B.prepared) pack_right_block(right, B, K, k, n, column_tiles, steps);
             for (size_t m = 0; m < M; m += ROWS_AT_ONCE) {
-                const size_t row_tiles = M - m < ROWS_AT_ONCE ? tiles_of(M - m, SIDE) : ROW_TILES;
+                const size_t row_tiles = tiles_of(sf_smaller(M - m, ROWS_AT_ONCE), SIDE);
                 if (!A.prepared && (n == 0 || M > ROWS_AT_ONCE)) /* else it is still there */
                     pack_left_block(left, A, M, K, m, k, row_tiles, steps);
                 float *corner = C + m * C_row + n;
                 const bool more = add || k > 0;
+                const float *bias_row = bias != NULL ? bias + n : NULL;
                 const square first = {.C = corner,
                                       .C_row = C_row,
-                                      .begin = more           ? corner
-                                               : bias != NULL ? bias + n
-                                                              : NULL,
+                                      .begin = more ? corner : bias_row,
                                       .begin_row = more ? C_row : 0,
                                       .left = A.prepared ? prepared_tiles(A.at, A.row, k, m) : left,
                                       .right = B.prepared ? prepared_tiles(B.at, B.row, k, n) : right,

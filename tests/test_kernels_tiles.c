@@ -121,6 +121,10 @@ static void products_are_sums_of_rounded_products(void **state) {
             }
 }
 
+static void assert_same_rows(const desk *d, size_t M, size_t N) {
+    for (size_t m = 0; m < M; m++) assert_memory_equal(d->C + m * ROW, d->before + m * ROW, N * sizeof *d->C);
+}
+
 /* Parts of a prepared operand are those of the plain one. */
 static void parts_of_a_prepared_left_operand(void **state) {
     desk *d = *state;
@@ -132,7 +136,7 @@ static void parts_of_a_prepared_left_operand(void **state) {
     for (size_t m = 0; m < M; m += 16) {
         sf_gemm(d->C, ROW, sf_left_from(plain, m), sf_plain(d->B, ROW), NULL, false, M - m, N, K);
         sf_gemm(d->before, ROW, sf_left_from(prepared, m), sf_plain(d->B, ROW), NULL, false, M - m, N, K);
-        for (size_t i = 0; i < M - m; i++) assert_memory_equal(d->C + i * ROW, d->before + i * ROW, N * sizeof *d->C);
+        assert_same_rows(d, M - m, N);
     }
     sf_gemm_end();
 }
@@ -148,8 +152,7 @@ static void parts_of_a_prepared_right_operand(void **state) {
         for (size_t n = 0; n < N; n += 64) {
             sf_gemm(d->C, ROW, sf_upright(d->A, ROW), sf_right_from(plain, k, n), NULL, false, M, N - n, K - k);
             sf_gemm(d->before, ROW, sf_upright(d->A, ROW), sf_right_from(prepared, k, n), NULL, false, M, N - n, K - k);
-            for (size_t m = 0; m < M; m++)
-                assert_memory_equal(d->C + m * ROW, d->before + m * ROW, (N - n) * sizeof *d->C);
+            assert_same_rows(d, M, N - n);
         }
     sf_gemm_end();
 }

@@ -104,8 +104,7 @@ const cli_verb verb_bench = {
     .details =
         "One model with the threads inside it, batch 25. GFLOP/s count the mathematics, nothing computed twice;\n"
         "'of peak' is beside what the same threads reach on multiply-adds alone (f32 on vectors, bf16 on tiles);\n"
-        "'7000 / epoch' is the evaluation\n"
-        "of an epoch over its training. Takes about a minute.\n",
+        "'7000 / epoch' is the evaluation of an epoch over its training. Takes about a minute.\n",
     .groups = COMMON_GROUPS,
     .most_words = 64,
     .run = run,

@@ -362,27 +362,26 @@ static sf_status print_environments(FILE *out, const sf_study *study, sf_store *
 static void print_ending(FILE *out, const char *command) {
     fputs("<section>\n<h2>Make it again</h2>\n<pre><code>", out);
     sf_markup_text(out, command);
-    fputs(
-        "</code></pre>\n<p class=\"note\">The same command gives the same numbers, bit by bit, on any number of "
-        "threads of one kind of CPU (its instruction set is named above); only times differ.</p>\n</section>\n"
-        "<section>\n<h2>How to read it</h2>\n"
-        "<p>A run <b>converges</b> at the first epoch whose training accuracy, measured without dropout on the whole "
-        "training set, is at least 95 %. A run that does not get there is not dropped: it counts as later than all its "
-        "epochs, and one that diverged as later than the longest run it is compared with. <b>Never</b> is: in none of "
-        "the epochs that were trained; a dash stands where runs ended too early to tell. The <b>speed-up</b> is the "
-        "median over seeds of (epochs of the baseline) / (epochs of this one), "
-        "each seed "
-        "being its own pair, with a 95 % bootstrap interval. <b>p</b> is Wilcoxon’s signed-rank test on those pairs, "
-        "exact "
-        "up to 200 of them, or the exact sign test where some ratios are only bounds; fewer than six seeds cannot "
-        "reach 0.05. "
-        "<b>Best</b> and <b>last</b> are medians over seeds of the best and the last held-out accuracy, the "
-        "<b>gap</b> that of "
-        "training minus held-out accuracy at the end. In the curves a run that has stopped keeps its last value "
-        "until the last run of its mechanism stops, which a dot marks. Seconds are those of one run on its share of "
-        "the "
-        "machine.</p>\n</section>\n</main>\n",
-        out);
+    fputs("</code></pre>\n"
+          "<p class=\"note\">The same command gives the same numbers, bit by bit, on any number of threads of one kind "
+          "of CPU (its instruction set is named above); only times differ.</p>\n"
+          "</section>\n"
+          "<section>\n"
+          "<h2>How to read it</h2>\n"
+          "<p>A run <b>converges</b> at the first epoch whose training accuracy, measured without dropout on the whole "
+          "training set, is at least 95 %. A run that does not get there is not dropped: it counts as later than all "
+          "its epochs, and one that diverged as later than the longest run it is compared with. <b>Never</b> is: in "
+          "none of the epochs that were trained; a dash stands where runs ended too early to tell. The <b>speed-up</b> "
+          "is the median over seeds of (epochs of the baseline) / (epochs of this one), each seed being its own pair, "
+          "with a 95 % bootstrap interval. <b>p</b> is Wilcoxon’s signed-rank test on those pairs, exact up to 200 of "
+          "them, or the exact sign test where some ratios are only bounds; fewer than six seeds cannot reach 0.05. "
+          "<b>Best</b> and <b>last</b> are medians over seeds of the best and the last held-out accuracy, the "
+          "<b>gap</b> that of training minus held-out accuracy at the end. In the curves a run that has stopped keeps "
+          "its last value until the last run of its mechanism stops, which a dot marks. Seconds are those of one run "
+          "on its share of the machine.</p>\n"
+          "</section>\n"
+          "</main>\n",
+          out);
     fprintf(out, "<script>\n%s</script>\n</body>\n</html>\n", sf_page_js);
 }
 

@@ -172,21 +172,22 @@ static void print_ending(FILE *out, const sf_landscape *landscape, const char *c
     fprintf(out, "</dd></div>\n<div><dt>direction seed</dt><dd>%lu</dd></div>\n</dl>\n<pre><code>",
             (unsigned long)s->seed);
     sf_markup_text(out, command);
-    fputs(
-        "</code></pre>\n</section>\n<section>\n<h2>How to read it</h2>\n"
-        "<p>Two random directions go through a model’s weights. In each of them every tensor is Gaussian and scaled to "
-        "the length (Frobenius norm) of the same tensor of the weights, so that at distance 1 the step is as large as "
-        "what it starts from. The maps show the loss of the perturbed models on training sequences, without dropout; "
-        "all share one scale, and the lines follow the values marked beside it. The <b>estimated Lipschitz "
-        "constants</b> are the differences of neighbouring losses over the distance of their points, along both axes, "
-        "inside squares around the weights: how steep the loss is there. Runs that differ in the mechanism alone and "
-        "did "
-        "not diverge are compared. Where "
-        "a top-k mechanism changes which keys it keeps the loss jumps, and the estimate grows as the grid gets finer. "
-        "The directions are drawn alike for "
-        "models of one shape, but they are one pair of many, and each model is one run: an observation, not a "
-        "test.</p>\n</section>\n</main>\n",
-        out);
+    fputs("</code></pre>\n"
+          "</section>\n"
+          "<section>\n"
+          "<h2>How to read it</h2>\n"
+          "<p>Two random directions go through a model’s weights. In each of them every tensor is Gaussian and scaled "
+          "to the length (Frobenius norm) of the same tensor of the weights, so that at distance 1 the step is as "
+          "large as what it starts from. The maps show the loss of the perturbed models on training sequences, without "
+          "dropout; all share one scale, and the lines follow the values marked beside it. The <b>estimated Lipschitz "
+          "constants</b> are the differences of neighbouring losses over the distance of their points, along both "
+          "axes, inside squares around the weights: how steep the loss is there. Runs that differ in the mechanism "
+          "alone and did not diverge are compared. Where a top-k mechanism changes which keys it keeps the loss jumps, "
+          "and the estimate grows as the grid gets finer. The directions are drawn alike for models of one shape, but "
+          "they are one pair of many, and each model is one run: an observation, not a test.</p>\n"
+          "</section>\n"
+          "</main>\n",
+          out);
     fprintf(out, "<script>\n%s</script>\n</body>\n</html>\n", sf_page_js);
 }
 

@@ -39,10 +39,21 @@ enum { ROWS = 32 };
 enum { ROWS = SF_QUERY_TILE };
 #endif
 
-static sf_softmax_tile tile_at(const sf_head *head, float *at, size_t query, size_t key) {
-    const size_t T = head->job->plan->model->shape.T;
+enum { TILE_WORDS = SF_KEY_TILE / 64 };
+
+/* What dropout keeps of later keys than the trace has room for is drawn again: memory stays linear in T. */
+static bool has_kept(size_t key) {
+    return key < SF_KEPT_KEYS;
+}
+
+static sf_softmax_tile tile_at(const sf_head *head, float *at, uint64_t *kept /* [ROWS,TILE_WORDS] */, size_t query,
+                               size_t key) {
+    const size_t T = head->job->plan->model->shape.T, words = sf_kept_words(sf_smaller(T, SF_KEPT_KEYS));
+    uint64_t *traced = head->trace->kept_weights + (head->slot * T + query) * words;
     return (sf_softmax_tile){.at = at,
                              .row = SF_KEY_TILE,
+                             .kept = has_kept(key) ? traced + key / 64 : kept,
+                             .kept_row = has_kept(key) ? words : TILE_WORDS,
                              .first_query = query,
                              .queries = sf_smaller(T - query, ROWS),
                              .first_key = key,
@@ -57,7 +68,8 @@ static void forward_tile(const shared_head *by, sf_left queries, sf_softmax_sums
     const bool more = tile->first_key > 0;
     sf_gemm(tile->at, tile->row, queries, sf_right_from(by->keys_t, 0, tile->first_key), NULL, false, rows,
             sf_padded(tile->keys), Cp);
-    sf_softmax_rows(tile, sums, &head->drop);
+    sf_softmax_draw(tile, &head->drop);
+    sf_softmax_rows(tile, sums, head->drop.mask);
     for (size_t i = 0; i < rows && more; i++)
         if (sums->shrink[i] != 1.0F) sf_row_scale(context + i * stride, sums->shrink[i], Cp);
     sf_gemm(context, stride, sf_upright(tile->at, tile->row), sf_right_from(by->values, tile->first_key, 0), NULL, more,
@@ -86,6 +98,7 @@ static void forward_parts(sf_offer *offer, const sf_workspace *mine) {
     const sf_head *head = by->head;
     const size_t T = head->job->plan->model->shape.T, Cp = head->job->plan->rows.Cp;
     sf_softmax_sums sums[SF_QUERY_TILE / ROWS];
+    uint64_t kept[ROWS * TILE_WORDS];
     for (size_t query; (query = sf_offer_next_part(offer) * SF_QUERY_TILE) < T;) {
         const size_t rows = sf_smaller(T - query, SF_QUERY_TILE);
         const sf_left q = sf_upright(head->q + query * head->stride, head->stride);
@@ -93,7 +106,7 @@ static void forward_parts(sf_offer *offer, const sf_workspace *mine) {
         for (size_t i = 0; i < rows; i += ROWS) begin_sums(&sums[i / ROWS]);
         for (size_t key = 0; key < T; key += SF_KEY_TILE)
             for (size_t i = 0; i < rows; i += ROWS) {
-                const sf_softmax_tile tile = tile_at(head, mine->tile, query + i, key);
+                const sf_softmax_tile tile = tile_at(head, mine->tile, kept, query + i, key);
                 forward_tile(by, sf_left_from(queries, i), &sums[i / ROWS], &tile);
             }
         for (size_t i = 0; i < rows; i += ROWS) end_sums(&sums[i / ROWS], head, query + i);
@@ -124,7 +137,8 @@ static void backward_tile(const shared_head *by, query_rows of, const sf_softmax
     const float *dots = head->job->work->drow + query;
     sf_gemm(tile->at, row, of.q, sf_right_from(by->keys_t, 0, tile->first_key), NULL, false, rows, width, Cp);
     sf_gemm(dtile, row, of.dcontext, sf_right_from(by->values_t, 0, tile->first_key), NULL, false, rows, width, Cp);
-    sf_softmax_rows_backward(tile, dtile, stats_of(head) + query, dots, plan->score_scale, &head->drop);
+    if (!has_kept(tile->first_key)) sf_softmax_draw(tile, &head->drop);
+    sf_softmax_rows_backward(tile, dtile, stats_of(head) + query, dots, plan->score_scale, head->drop.mask);
     sf_gemm(head->dq + query * stride, stride, sf_upright(dtile, row), sf_right_from(by->keys, tile->first_key, 0),
             NULL, tile->first_key > 0, rows, Cp, tile->keys);
 }
@@ -134,6 +148,7 @@ static void backward_parts(sf_offer *offer, const sf_workspace *mine) {
     const sf_head *head = by->head;
     const size_t T = head->job->plan->model->shape.T, Cp = head->job->plan->rows.Cp, stride = head->stride;
     atomic_size_t *turns = head->job->work->turns;
+    uint64_t kept[ROWS * TILE_WORDS];
     for (size_t part; (part = sf_offer_next_part(offer)) < offer->parts;) {
         const size_t query = part * SF_QUERY_TILE;
         const bool more = part > 0;
@@ -147,7 +162,7 @@ static void backward_parts(sf_offer *offer, const sf_workspace *mine) {
         for (size_t key = 0; key < T; key += SF_KEY_TILE) {
             const size_t keys = sf_smaller(T - key, SF_KEY_TILE);
             for (size_t i = 0; i < rows; i += ROWS) {
-                const sf_softmax_tile tile = tile_at(head, mine->tile + i * row, query + i, key);
+                const sf_softmax_tile tile = tile_at(head, mine->tile + i * row, kept, query + i, key);
                 const query_rows these = {sf_left_from(left.q, i), sf_left_from(left.dcontext, i)};
                 backward_tile(by, these, &tile, mine->dtile + i * row);
             }

@@ -138,37 +138,37 @@ void sf_rows_activate_backward(float *dz /* in: dy */, const float *z, sf_activa
 #undef BODY
 }
 
-enum { DRAWN_AT_ONCE = 2 }; /* words: a draw is a long chain, two of them keep the multipliers busy */
-
-/* kept[n]: a bit for each of 64 columns, set where it is kept; their draws are the eight from first_draws[n] on.
- * `count` is a constant where this is inlined. */
+/* kept[n]: a bit for each of 64 columns, set where it is kept; their draws are the eight from first_draws[n] on. */
 #if defined(__AVX512F__)
-INLINE void draw_some(uint64_t *kept, sf_drop_mask mask, const sf_index *index, const philox_keys *keys,
-                      const uint32_t *first_draws, size_t count) {
+enum { DRAWN_AT_ONCE = 6 }; /* words: a draw is a long chain, several of them keep the multipliers busy */
+INLINE void draw_some(uint64_t kept[DRAWN_AT_ONCE], sf_drop_mask mask, const sf_index *index, const philox_keys *keys,
+                      const uint32_t first_draws[DRAWN_AT_ONCE]) {
     const __m256i consecutive = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    const __m512i threshold = _mm512_set1_epi16((short)mask.threshold), low_halves = _mm512_set1_epi64(0xffffffff);
-    /* element 8 * lane + draw comes from 4 * draw + lane */
-    const __m512i by_column = _mm512_set_epi16(31, 27, 23, 19, 15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2, 29, 25, 21,
-                                               17, 13, 9, 5, 1, 28, 24, 20, 16, 12, 8, 4, 0);
+    const __m512i threshold = _mm512_set1_epi16((short)mask.threshold);
+    /* column 8 * lane + draw of 32 comes from 4 * draw + lane, lanes 2 and 3 (the odd word) before 0 and 1 */
+    const __m512i by_column = _mm512_set_epi16(29, 25, 21, 17, 13, 9, 5, 1, 28, 24, 20, 16, 12, 8, 4, 0, 31, 27, 23, 19,
+                                               15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2);
     __m512i x[DRAWN_AT_ONCE][4];
     __m256i draws[DRAWN_AT_ONCE];
-    for (size_t n = 0; n < count; n++) draws[n] = _mm256_add_epi32(consecutive, _mm256_set1_epi32((int)first_draws[n]));
-    philox_lanes(x, index, keys, draws, count);
-    for (size_t n = 0; n < count; n++) {
+    for (size_t n = 0; n < DRAWN_AT_ONCE; n++)
+        draws[n] = _mm256_add_epi32(consecutive, _mm256_set1_epi32((int)first_draws[n]));
+    philox_all_but_last(x, index, keys, draws, DRAWN_AT_ONCE);
+    for (size_t n = 0; n < DRAWN_AT_ONCE; n++) {
+        __m512i pairs[2];
         uint64_t bits[2];
-        for (size_t pair = 0; pair < 2; pair++) { /* two words a lane: element 4 * draw + lane of 32 */
-            const __m512i words = _mm512_or_epi64(_mm512_and_epi64(x[n][2 * pair], low_halves),
-                                                  _mm512_slli_epi64(x[n][2 * pair + 1], 32));
-            bits[pair] = _mm512_cmpge_epu16_mask(_mm512_permutexvar_epi16(by_column, words), threshold);
-        }
+        philox_last(pairs, x[n], keys);
+        for (size_t p = 0; p < 2; p++)
+            bits[p] = _mm512_cmpge_epu16_mask(_mm512_permutexvar_epi16(by_column, pairs[p]), threshold);
         kept[n] = bits[0] | bits[1] << 32;
     }
 }
 #else
-INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, const philox_keys *keys, uint32_t first_draw) {
+enum { DRAWN_AT_ONCE = 1 };
+INLINE void draw_some(uint64_t kept[DRAWN_AT_ONCE], sf_drop_mask mask, const sf_index *index, const philox_keys *keys,
+                      const uint32_t first_draws[DRAWN_AT_ONCE]) {
     uint32_t draws[8], words[4][8];
-    uint64_t kept = 0;
-    for (uint32_t i = 0; i < 8; i++) draws[i] = first_draw + i;
+    *kept = 0;
+    for (uint32_t i = 0; i < 8; i++) draws[i] = *first_draws + i;
     philox_eight(words, index, keys, draws);
     for (size_t w = 0; w < 4; w++) {
         uint64_t bits = 0;
@@ -183,13 +183,8 @@ INLINE uint64_t kept_of_64(sf_drop_mask mask, const sf_index *index, const philo
             bits |= (uint64_t)((words[w][i] & 0xffffU) >= mask.threshold) << i |
                     (uint64_t)(words[w][i] >> 16 >= mask.threshold) << (i + 8);
 #endif
-        kept |= bits << 16 * w;
+        *kept |= bits << 16 * w;
     }
-    return kept;
-}
-INLINE void draw_some(uint64_t *kept, sf_drop_mask mask, const sf_index *index, const philox_keys *keys,
-                      const uint32_t *first_draws, size_t count) {
-    for (size_t n = 0; n < count; n++) kept[n] = kept_of_64(mask, index, keys, first_draws[n]);
 }
 #endif
 
@@ -199,31 +194,31 @@ INLINE vf factors_at(uint64_t kept, size_t c, float scale) {
 }
 
 /* Bits of 64 * words columns of R rows. */
-static void draw(uint64_t *kept /* [R,words] */, sf_drop_mask mask, const sf_index *index, size_t first_draw,
-                 size_t draws_per_row, size_t R, size_t words) {
+static void draw(uint64_t *kept /* [R,words] */, size_t kept_row, sf_drop_mask mask, const sf_index *index,
+                 size_t first_draw, size_t draws_per_row, size_t R, size_t words) {
     const philox_keys keys = philox_keys_of(index);
     const size_t total = R * words;
-    size_t row_draw = first_draw, word = 0;
-    for (size_t at = 0; at < total; at += DRAWN_AT_ONCE) {
+    for (size_t at = 0, row = 0, word = 0; at < total; at += DRAWN_AT_ONCE) {
         uint32_t first_draws[DRAWN_AT_ONCE];
+        uint64_t drawn[DRAWN_AT_ONCE];
+        size_t places[DRAWN_AT_ONCE];
         for (size_t n = 0; n < DRAWN_AT_ONCE; n++) {
-            first_draws[n] = (uint32_t)(row_draw + 8 * word);
+            first_draws[n] = (uint32_t)(first_draw + row * draws_per_row + 8 * word);
+            places[n] = row * kept_row + word;
             if (++word == words) {
                 word = 0;
-                row_draw += draws_per_row;
+                row++;
             }
         }
-        if (total - at >= DRAWN_AT_ONCE)
-            draw_some(kept + at, mask, index, &keys, first_draws, DRAWN_AT_ONCE);
-        else
-            for (size_t n = 0; n < total - at; n++) draw_some(kept + at + n, mask, index, &keys, first_draws + n, 1);
+        draw_some(drawn, mask, index, &keys, first_draws);
+        for (size_t n = 0; n < DRAWN_AT_ONCE && n < total - at; n++) kept[places[n]] = drawn[n];
     }
 }
 
 void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask mask, const sf_index *index,
                   size_t first_row, size_t R, size_t columns) {
-    const size_t draws_per_row = sf_dropout_draws_per_row(columns);
-    draw(kept, mask, index, first_row * draws_per_row, draws_per_row, R, sf_kept_words(columns));
+    const size_t draws_per_row = sf_dropout_draws_per_row(columns), words = sf_kept_words(columns);
+    draw(kept, words, mask, index, first_row * draws_per_row, draws_per_row, R, words);
 }
 
 void sf_keep_factors_of(float *factors /* [offsets[any]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
@@ -298,44 +293,61 @@ static float largest_of(const float *row, size_t count) {
     return max_lanes(largest);
 }
 
-/* Weights of up to 64 keys; `whole` (all 64 are there) and `drops` are constants where this is inlined. */
-INLINE vf weigh_some(float *row, float largest, uint64_t kept, float scale, size_t keys, bool whole, bool drops) {
+/* Weights of whole words of 64 keys, side by side; `words` (1 or 2) and `drops` are constants where this is inlined. */
+INLINE vf weigh_words(float *row, float largest, const uint64_t *kept, float scale, size_t words, bool drops) {
+    enum { PER_WORD = 64 / VL };
+    const size_t count = words * PER_WORD < SIDE_BY_SIDE ? words * PER_WORD : SIDE_BY_SIDE;
+    vf totals[2] = {{0}, {0}};
+    for (size_t first = 0; first < words * PER_WORD; first += count) {
+        vf weights[SIDE_BY_SIDE];
+        for (size_t i = 0; i < count; i++) weights[i] = load(row + (first + i) * VL) - splat(largest);
+        exp_each_below_zero(weights, count);
+        for (size_t i = 0; i < count; i++) {
+            const size_t v = first + i;
+            totals[v / PER_WORD] += weights[i];
+            store(row + v * VL, drops ? masked_product((uint32_t)(kept[v / PER_WORD] >> v % PER_WORD * VL), weights[i],
+                                                       splat(scale))
+                                      : weights[i]);
+        }
+    }
+    return totals[0] + totals[1];
+}
+
+/* Of the last keys, fewer than 64. */
+INLINE vf weigh_rest(float *row, float largest, uint64_t kept, float scale, size_t keys, bool drops) {
     vf total = {0};
-    for (size_t c = 0; c < 64 && (whole || c < keys); c += VL) {
-        vf weight = exp_below_zero(load(row + c) - splat(largest));
-        if (!whole) weight = masked(real_bits(c, keys), weight);
+    for (size_t c = 0; c < keys; c += VL) {
+        const vf weight = masked(real_bits(c, keys), exp_below_zero(load(row + c) - splat(largest)));
         total += weight;
         store(row + c, drops ? masked_product((uint32_t)(kept >> c), weight, splat(scale)) : weight);
     }
     return total;
 }
 
-INLINE vf weigh_row(float *row, float largest, const uint64_t *kept, float scale, size_t keys, bool drops) {
-    vf total = {0};
-    for (size_t j = 0; j < keys; j += 64)
-        total += keys - j >= 64 ? weigh_some(row + j, largest, kept[j / 64], scale, 64, true, drops)
-                                : weigh_some(row + j, largest, kept[j / 64], scale, keys - j, false, drops);
-    return total;
-}
-
-INLINE void weigh_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const uint64_t *kept, float scale,
-                       bool drops) {
-    const size_t words = sf_kept_words(tile->keys);
+INLINE void weigh_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, float scale, bool drops) {
     for (size_t i = 0; i < tile->queries; i++) {
-        const vf total =
-            weigh_row(tile->at + i * tile->row, sums->largest[i], kept + i * words, scale, tile->keys, drops);
+        float *row = tile->at + i * tile->row;
+        const uint64_t *kept = tile->kept + i * tile->kept_row;
+        const float largest = sums->largest[i];
+        vf total = {0};
+        size_t j = 0;
+        for (; tile->keys - j >= 128; j += 128)
+            total += weigh_words(row + j, largest, kept + j / 64, scale, 2, drops);
+        for (; tile->keys - j >= 64; j += 64) total += weigh_words(row + j, largest, kept + j / 64, scale, 1, drops);
+        if (j < tile->keys) total += weigh_rest(row + j, largest, kept[j / 64], scale, tile->keys - j, drops);
         sums->total[i] = sums->total[i] * sums->shrink[i] + sum_lanes(total);
     }
 }
 
-/* Drawn for the whole tile at once: between the exponentials of a row, the draws' long chains would hold them up. */
-static void draw_weights(uint64_t *kept, const sf_weight_drop *drop, const sf_softmax_tile *tile) {
-    draw(kept, drop->mask, &drop->index, tile->first_query * drop->draws_per_row + tile->first_key / 8,
-         drop->draws_per_row, tile->queries, sf_kept_words(tile->keys));
+void sf_softmax_draw(const sf_softmax_tile *tile, const sf_weight_drop *drop) {
+    if (drop->mask.threshold > 0)
+        draw(tile->kept, tile->kept_row, drop->mask, &drop->index,
+             tile->first_query * drop->draws_per_row + tile->first_key / 8, drop->draws_per_row, tile->queries,
+             sf_kept_words(tile->keys));
 }
 
 /* First the largest of every row, then all weights: the second pass need not wait for the ends of the first. */
-void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const sf_weight_drop *drop) {
+void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, sf_drop_mask mask) {
     float before[SF_QUERY_TILE] = {0};
     for (size_t i = 0; i < tile->queries; i++) {
         const float largest = largest_of(tile->at + i * tile->row, tile->keys);
@@ -344,53 +356,69 @@ void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const s
     }
     for (size_t i = 0; i < tile->queries; i += VL)
         store(sums->shrink + i, exp_below_zero(load(before + i) - load(sums->largest + i)));
-    uint64_t kept[SF_QUERY_TILE * SF_KEY_TILE / 64] = {0};
-    if (drop->mask.threshold > 0) {
-        draw_weights(kept, drop, tile);
-        weigh_rows(tile, sums, kept, drop->mask.scale, true);
-    } else {
-        weigh_rows(tile, sums, kept, 1.0F, false);
+    if (mask.threshold > 0)
+        weigh_rows(tile, sums, mask.scale, true);
+    else
+        weigh_rows(tile, sums, 1.0F, false);
+}
+
+typedef struct row_slopes { /* what the gradients of a row's scores are made of */
+    sf_softmax_stats stats;
+    float mean, scale, kept_scale;
+} row_slopes;
+
+INLINE void slope(float *row, float *slopes, vf weight, const row_slopes *by, uint32_t kept, bool drops) {
+    weight *= splat(by->stats.inverse_total);
+    vf slope = load(slopes), left = weight;
+    if (drops) {
+        slope *= masked(kept, splat(by->kept_scale));
+        left = masked_product(kept, left, splat(by->kept_scale));
+    }
+    store(row, left);
+    store(slopes, splat(by->scale) * weight * (slope - splat(by->mean)));
+}
+
+/* As weigh_words and weigh_rest: weights again, and the gradients of the scores. */
+INLINE void slope_words(float *row, float *slopes, const row_slopes *by, const uint64_t *kept, size_t words,
+                        bool drops) {
+    enum { PER_WORD = 64 / VL };
+    const size_t count = words * PER_WORD < SIDE_BY_SIDE ? words * PER_WORD : SIDE_BY_SIDE;
+    for (size_t first = 0; first < words * PER_WORD; first += count) {
+        vf weights[SIDE_BY_SIDE];
+        for (size_t i = 0; i < count; i++) weights[i] = load(row + (first + i) * VL) - splat(by->stats.largest);
+        exp_each_below_zero(weights, count);
+        for (size_t i = 0; i < count; i++) {
+            const size_t v = first + i;
+            slope(row + v * VL, slopes + v * VL, weights[i], by, (uint32_t)(kept[v / PER_WORD] >> v % PER_WORD * VL),
+                  drops);
+        }
     }
 }
 
-/* As weigh_some: weights again, and the gradients of the scores. */
-INLINE void slope_some(float *row, float *slopes, sf_softmax_stats stats, float mean, float scale, uint64_t kept,
-                       float kept_scale, size_t keys, bool whole, bool drops) {
-    for (size_t c = 0; c < 64 && (whole || c < keys); c += VL) {
-        vf weight = exp_below_zero(load(row + c) - splat(stats.largest));
-        if (!whole) weight = masked(real_bits(c, keys), weight);
-        weight *= splat(stats.inverse_total);
-        vf slope = load(slopes + c), left = weight;
-        if (drops) {
-            slope *= factors_at(kept, c, kept_scale);
-            left = masked_product((uint32_t)(kept >> c), left, splat(kept_scale));
-        }
-        store(row + c, left);
-        store(slopes + c, splat(scale) * weight * (slope - splat(mean)));
+INLINE void slope_rest(float *row, float *slopes, const row_slopes *by, uint64_t kept, size_t keys, bool drops) {
+    for (size_t c = 0; c < keys; c += VL) {
+        const vf weight = masked(real_bits(c, keys), exp_below_zero(load(row + c) - splat(by->stats.largest)));
+        slope(row + c, slopes + c, weight, by, (uint32_t)(kept >> c), drops);
     }
 }
 
 INLINE void slope_rows(const sf_softmax_tile *tile, float *slopes, const sf_softmax_stats *stats, const float *means,
-                       float scale, const uint64_t *kept, float kept_scale, bool drops) {
-    const size_t words = sf_kept_words(tile->keys);
-    for (size_t i = 0; i < tile->queries; i++)
-        for (size_t j = 0; j < tile->keys; j += 64) {
-            float *row = tile->at + i * tile->row + j, *slope = slopes + i * tile->row + j;
-            const uint64_t bits = kept[i * words + j / 64];
-            if (tile->keys - j >= 64)
-                slope_some(row, slope, stats[i], means[i], scale, bits, kept_scale, 64, true, drops);
-            else
-                slope_some(row, slope, stats[i], means[i], scale, bits, kept_scale, tile->keys - j, false, drops);
-        }
+                       float scale, float kept_scale, bool drops) {
+    for (size_t i = 0; i < tile->queries; i++) {
+        float *row = tile->at + i * tile->row, *slope = slopes + i * tile->row;
+        const uint64_t *kept = tile->kept + i * tile->kept_row;
+        const row_slopes by = {stats[i], means[i], scale, kept_scale};
+        size_t j = 0;
+        for (; tile->keys - j >= 128; j += 128) slope_words(row + j, slope + j, &by, kept + j / 64, 2, drops);
+        for (; tile->keys - j >= 64; j += 64) slope_words(row + j, slope + j, &by, kept + j / 64, 1, drops);
+        if (j < tile->keys) slope_rest(row + j, slope + j, &by, kept[j / 64], tile->keys - j, drops);
+    }
 }
 
 void sf_softmax_rows_backward(const sf_softmax_tile *tile, float *slopes, const sf_softmax_stats *stats,
-                              const float *means, float scale, const sf_weight_drop *drop) {
-    uint64_t kept[SF_QUERY_TILE * SF_KEY_TILE / 64] = {0};
-    if (drop->mask.threshold > 0) {
-        draw_weights(kept, drop, tile);
-        slope_rows(tile, slopes, stats, means, scale, kept, drop->mask.scale, true);
-    } else {
-        slope_rows(tile, slopes, stats, means, scale, kept, 1.0F, false);
-    }
+                              const float *means, float scale, sf_drop_mask mask) {
+    if (mask.threshold > 0)
+        slope_rows(tile, slopes, stats, means, scale, mask.scale, true);
+    else
+        slope_rows(tile, slopes, stats, means, scale, 1.0F, false);
 }

@@ -18,6 +18,7 @@
 #define sf_add_scaled             ISA(sf_add_scaled)
 #define sf_row_scale              ISA(sf_row_scale)
 #define sf_dot                    ISA(sf_dot)
+#define sf_softmax_draw           ISA(sf_softmax_draw)
 #define sf_softmax_rows           ISA(sf_softmax_rows)
 #define sf_softmax_rows_backward  ISA(sf_softmax_rows_backward)
 
@@ -70,6 +71,8 @@ typedef struct sf_weight_drop { /* dropout of a head's weights */
 typedef struct sf_softmax_tile { /* scores of some queries and keys, `row` floats a query */
     float *at;
     size_t row;
+    uint64_t *kept; /* what dropout keeps of their weights, a bit each, `kept_row` words a query */
+    size_t kept_row;
     size_t first_query, queries; /* at most SF_QUERY_TILE */
     size_t first_key, keys;      /* first_key is a multiple of 64 */
 } sf_softmax_tile;
@@ -79,12 +82,14 @@ typedef struct sf_softmax_sums {                        /* of the keys seen so f
     float shrink[SF_QUERY_TILE]; /* brings what was summed up with the weights of earlier keys to the new largest */
 } sf_softmax_sums;
 
+/* Fills `kept`, if anything is dropped. */
+void sf_softmax_draw(const sf_softmax_tile *tile, const sf_weight_drop *drop);
 /* Scores become weights in place, exp(s - largest so far), yet to be divided by their total, and then what dropout
  * leaves of them; padding becomes 0. */
-void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, const sf_weight_drop *drop);
+void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, sf_drop_mask mask);
 /* Of the tile's scores: weights after dropout come out. slopes, laid out as the tile: gradients of those weights in,
  * scale * those of the scores out; `means` are theirs under the weights, over all keys, a number a query, as stats. */
 void sf_softmax_rows_backward(const sf_softmax_tile *tile, float *slopes, const sf_softmax_stats *stats,
-                              const float *means, float scale, const sf_weight_drop *drop);
+                              const float *means, float scale, sf_drop_mask mask);
 
 #endif

@@ -16,12 +16,13 @@
 #include "kernels/cpu/isa.h"
 
 #if defined(__AVX512F__)
-enum { VL = 16, TILE_VECTORS = 4 };
+enum { VL = 16, TILE_VECTORS = 4, SIDE_BY_SIDE = 8 };
 #elif defined(__AVX2__)
-enum { VL = 8, TILE_VECTORS = 2 };
+enum { VL = 8, TILE_VECTORS = 2, SIDE_BY_SIDE = 4 };
 #else
-enum { VL = 4, TILE_VECTORS = 2 };
+enum { VL = 4, TILE_VECTORS = 2, SIDE_BY_SIDE = 4 };
 #endif
+/* SIDE_BY_SIDE: vectors that long chains of steps take at once */
 enum { TILE_ROWS = 6 };
 
 typedef float vf __attribute__((vector_size(4 * VL)));
@@ -171,45 +172,57 @@ INLINE void add_scaled(float *y, float factor, const float *x, size_t N) {
     for (size_t n = 0; n < N; n += VL) store(y + n, load(y + n) + splat(factor) * load(x + n));
 }
 
-/* e^x for -87.3 <= x <= 88.7, within 2 units in the last place; NaN stays NaN.
+/* e^x for -87.3 <= x <= 88.7, within 2 units in the last place; NaN stays NaN. Of `count` vectors, a constant where this
+ * is inlined, a step at a time: alone, each step of a vector would wait for the one before.
  * x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, times 2^n. */
-INLINE vf exp_within(vf x) {
+INLINE void exp_each_within(vf *x, size_t count) {
+    static const float TAYLOR[] = {1.0F,         1.0F,          0.5F,          1.0F / 6.0F,
+                                   1.0F / 24.0F, 1.0F / 120.0F, 1.0F / 720.0F, 1.0F / 5040.0F};
     const vf rounder = splat(12582912.0F); /* 1.5 * 2^23: adding it rounds to an integer */
-    const vf n = (x * splat(1.44269504F) + rounder) - rounder;
-    const vf r = (x - n * splat(0.693359375F)) - n * splat(-2.12194440e-4F);
-    vf p = splat(1.0F / 5040.0F);
-    p = p * r + splat(1.0F / 720.0F);
-    p = p * r + splat(1.0F / 120.0F);
-    p = p * r + splat(1.0F / 24.0F);
-    p = p * r + splat(1.0F / 6.0F);
-    p = p * r + splat(0.5F);
-    p = p * r + splat(1.0F);
-    p = p * r + splat(1.0F);
+    vf n[SIDE_BY_SIDE], p[SIDE_BY_SIDE];
+    for (size_t i = 0; i < count; i++) n[i] = x[i] * splat(1.44269504F) + rounder;
+    for (size_t i = 0; i < count; i++) n[i] -= rounder;
+    for (size_t i = 0; i < count; i++) x[i] -= n[i] * splat(0.693359375F);
+    for (size_t i = 0; i < count; i++) x[i] -= n[i] * splat(-2.12194440e-4F);
+    for (size_t i = 0; i < count; i++) p[i] = splat(TAYLOR[7]);
+#pragma GCC unroll 7
+    for (int degree = 6; degree >= 0; degree--)
+        for (size_t i = 0; i < count; i++) p[i] = p[i] * x[i] + splat(TAYLOR[degree]);
+    for (size_t i = 0; i < count; i++) {
 #if defined(__AVX512F__)
-    return (vf)_mm512_scalef_ps((__m512)p, (__m512)n);
+        x[i] = (vf)_mm512_scalef_ps((__m512)p[i], (__m512)n[i]);
 #else
-    const vi half = __builtin_convertvector(n, vi) / 2; /* two factors: 2^128 itself is no float */
-    const vi rest = __builtin_convertvector(n, vi) - half;
-    return p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
+        const vi half = __builtin_convertvector(n[i], vi) / 2; /* two factors: 2^128 itself is no float */
+        const vi rest = __builtin_convertvector(n[i], vi) - half;
+        x[i] = p[i] * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
 #endif
+    }
 }
 
 /* exp of any x: 0 below -87.3, infinity above 88.7, NaN stays NaN. */
 INLINE vf exp_of(vf x) {
     const vf low = splat(-87.3F), high = splat(88.7F);
-    const vf result = exp_within(if_less(x, low, low, if_less(high, x, high, x)));
+    vf result = if_less(x, low, low, if_less(high, x, high, x));
+    exp_each_within(&result, 1);
     return if_less(x, low, splat(0.0F), if_less(splat(88.73F), x, splat(INFINITY), result));
 }
 
 /* exp of x <= 0, as softmax needs it: never less than e^-87.3, which is nothing beside the largest weight. */
+INLINE void exp_each_below_zero(vf *x, size_t count) {
+    for (size_t i = 0; i < count; i++) x[i] = max_of(splat(-87.3F), x[i]);
+    exp_each_within(x, count);
+}
+
 INLINE vf exp_below_zero(vf x) {
-    return exp_within(max_of(splat(-87.3F), x));
+    exp_each_below_zero(&x, 1);
+    return x;
 }
 
 enum { PHILOX_ROUNDS = 10 };
 
 typedef struct philox_keys { /* of every round, in memory: an operand that takes no instruction of its own */
     uint64_t rounds[PHILOX_ROUNDS][2];
+    uint64_t last_high[2]; /* the last round's, in high halves */
 } philox_keys;
 
 INLINE philox_keys philox_keys_of(const sf_index *index) {
@@ -219,36 +232,51 @@ INLINE philox_keys philox_keys_of(const sf_index *index) {
         keys.rounds[round][0] = key0;
         keys.rounds[round][1] = key1;
     }
+    for (int i = 0; i < 2; i++) keys.last_high[i] = keys.rounds[PHILOX_ROUNDS - 1][i] << 32;
     return keys;
 }
 
 #if defined(__AVX512F__)
-/* Eight calls of Philox4x32-10 side by side, `count` (a constant where this is inlined) times: the low half of lane i
- * of x[n][w] is word w of draw draws[n][i]. */
-INLINE void philox_lanes(__m512i x[][4], const sf_index *index, const philox_keys *keys, const __m256i *draws,
-                         size_t count) {
-    const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);
+INLINE __m512i xor_of_three(__m512i a, __m512i b, uint64_t c) {
+    return _mm512_ternarylogic_epi64(a, b, _mm512_set1_epi64((long long)c), 0x96);
+}
+
+INLINE void philox_products(__m512i p[2], const __m512i x[4]) {
+    p[0] = _mm512_mul_epu32(x[0], _mm512_set1_epi64(0xD2511F53));
+    p[1] = _mm512_mul_epu32(x[2], _mm512_set1_epi64(0xCD9E8D57));
+}
+
+/* Eight calls of Philox4x32-10 side by side, `count` (a constant where this is inlined) times, but for the last round:
+ * the low half of lane i of x[n][w] is word w of draw draws[n][i]. */
+INLINE void philox_all_but_last(__m512i x[][4], const sf_index *index, const philox_keys *keys, const __m256i *draws,
+                                size_t count) {
     for (size_t n = 0; n < count; n++) {
         x[n][0] = _mm512_cvtepu32_epi64(draws[n]);
         x[n][1] = _mm512_set1_epi64(index->sample);
         x[n][2] = _mm512_set1_epi64(index->step);
         x[n][3] = _mm512_set1_epi64(index->epoch);
     }
-#pragma GCC unroll 10
-    for (int round = 0; round < PHILOX_ROUNDS; round++) {
-        enum { XOR_OF_THREE = 0x96 };
+#pragma GCC unroll 9
+    for (int round = 0; round < PHILOX_ROUNDS - 1; round++)
         /* only the low 32 bits of a lane count: the multiplication ignores the rest; DDBB moves the high halves there
          */
         for (size_t n = 0; n < count; n++) {
-            const __m512i p0 = _mm512_mul_epu32(x[n][0], m0), p1 = _mm512_mul_epu32(x[n][2], m1);
-            x[n][0] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p1, _MM_PERM_DDBB), x[n][1],
-                                                _mm512_set1_epi64((long long)keys->rounds[round][0]), XOR_OF_THREE);
-            x[n][2] = _mm512_ternarylogic_epi64(_mm512_shuffle_epi32(p0, _MM_PERM_DDBB), x[n][3],
-                                                _mm512_set1_epi64((long long)keys->rounds[round][1]), XOR_OF_THREE);
-            x[n][1] = p1;
-            x[n][3] = p0;
+            __m512i p[2];
+            philox_products(p, x[n]);
+            x[n][0] = xor_of_three(_mm512_shuffle_epi32(p[1], _MM_PERM_DDBB), x[n][1], keys->rounds[round][0]);
+            x[n][2] = xor_of_three(_mm512_shuffle_epi32(p[0], _MM_PERM_DDBB), x[n][3], keys->rounds[round][1]);
+            x[n][1] = p[1];
+            x[n][3] = p[0];
         }
-    }
+}
+
+/* The last round, which leaves two words in a lane: 1 and 0 in pairs[0], 3 and 2 in pairs[1], the former in the low
+ * half. */
+INLINE void philox_last(__m512i pairs[2], const __m512i x[4], const philox_keys *keys) {
+    __m512i p[2];
+    philox_products(p, x);
+    pairs[0] = xor_of_three(p[1], _mm512_slli_epi64(x[1], 32), keys->last_high[0]);
+    pairs[1] = xor_of_three(p[0], _mm512_slli_epi64(x[3], 32), keys->last_high[1]);
 }
 #endif
 
@@ -256,10 +284,14 @@ INLINE void philox_lanes(__m512i x[][4], const sf_index *index, const philox_key
 INLINE void philox_eight(uint32_t words[4][8], const sf_index *index, const philox_keys *keys,
                          const uint32_t draws[8]) {
 #if defined(__AVX512F__)
-    __m512i x[1][4];
+    __m512i x[1][4], pairs[2];
     const __m256i lanes = _mm256_loadu_si256((const __m256i *)(const void *)draws);
-    philox_lanes(x, index, keys, &lanes, 1);
-    for (int w = 0; w < 4; w++) _mm256_storeu_si256((__m256i *)(void *)words[w], _mm512_cvtepi64_epi32(x[0][w]));
+    philox_all_but_last(x, index, keys, &lanes, 1);
+    philox_last(pairs, x[0], keys);
+    for (size_t w = 0; w < 4; w++) {
+        const __m512i low = w % 2 == 1 ? pairs[w / 2] : _mm512_srli_epi64(pairs[w / 2], 32);
+        _mm256_storeu_si256((__m256i *)(void *)words[w], _mm512_cvtepi64_epi32(low));
+    }
 #else
     const uint64_t multiplier0 = 0xD2511F53U, multiplier1 = 0xCD9E8D57U;
     uint32_t x0[8], x1[8], x2[8], x3[8];

@@ -195,6 +195,12 @@ static void long_sequences_match(void **state) {
         check_case(&(sample_case){longer[m], 149, 8, 8, 1, 1, 2, SF_RELU, SF_PRE_NORM, 0.1, 500 + (uint32_t)m});
 }
 
+/* More keys than the dense kernel keeps dropout for. */
+static void dropout_of_far_keys_matches(void **state) {
+    (void)state;
+    check_case(&(sample_case){"full", 1024 + 131, 6, 6, 2, 2, 1, SF_RELU, SF_PRE_NORM, 0.3, 550});
+}
+
 static void batches_of_any_size_match(void **state) {
     (void)state;
     for (size_t B = 1; B <= 26; B += 5)
@@ -553,6 +559,7 @@ int main(void) {
         cmocka_unit_test(activations_norms_and_dropout_match),
         cmocka_unit_test(widths_that_are_no_multiple_of_a_vector_match),
         cmocka_unit_test(long_sequences_match),
+        cmocka_unit_test(dropout_of_far_keys_matches),
         cmocka_unit_test(batches_of_any_size_match),
         cmocka_unit_test(noise_matches),
         cmocka_unit_test(workers_do_not_change_a_bit),

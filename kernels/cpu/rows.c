@@ -293,21 +293,31 @@ static float largest_of(const float *row, size_t count) {
     return max_lanes(largest);
 }
 
-/* Weights of whole words of 64 keys, side by side; `words` (1 or 2) and `drops` are constants where this is inlined. */
+enum { PER_WORD = 64 / VL }; /* vectors */
+
+/* How many of some words' vectors go side by side. */
+INLINE size_t side_by_side(size_t words) {
+    return words * PER_WORD < SIDE_BY_SIDE ? words * PER_WORD : SIDE_BY_SIDE;
+}
+
+INLINE uint32_t bits_of_vector(const uint64_t *kept, size_t v) {
+    return (uint32_t)(kept[v / PER_WORD] >> v % PER_WORD * VL);
+}
+
+INLINE void weights_of(vf *weights, const float *scores, float largest, size_t count) {
+    for (size_t i = 0; i < count; i++) weights[i] = load(scores + i * VL) - splat(largest);
+    exp_each_below_zero(weights, count);
+}
+
+/* Weights of whole words of 64 keys; `words` (1 or 2) and `drops` are constants where this is inlined. */
 INLINE vf weigh_words(float *row, float largest, const uint64_t *kept, float scale, size_t words, bool drops) {
-    enum { PER_WORD = 64 / VL };
-    const size_t count = words * PER_WORD < SIDE_BY_SIDE ? words * PER_WORD : SIDE_BY_SIDE;
-    vf totals[2] = {{0}, {0}};
+    const size_t count = side_by_side(words);
+    vf totals[2] = {{0}, {0}}, weights[SIDE_BY_SIDE];
     for (size_t first = 0; first < words * PER_WORD; first += count) {
-        vf weights[SIDE_BY_SIDE];
-        for (size_t i = 0; i < count; i++) weights[i] = load(row + (first + i) * VL) - splat(largest);
-        exp_each_below_zero(weights, count);
-        for (size_t i = 0; i < count; i++) {
-            const size_t v = first + i;
+        weights_of(weights, row + first * VL, largest, count);
+        for (size_t i = 0, v = first; i < count; i++, v++) {
             totals[v / PER_WORD] += weights[i];
-            store(row + v * VL, drops ? masked_product((uint32_t)(kept[v / PER_WORD] >> v % PER_WORD * VL), weights[i],
-                                                       splat(scale))
-                                      : weights[i]);
+            store(row + v * VL, drops ? masked_product(bits_of_vector(kept, v), weights[i], splat(scale)) : weights[i]);
         }
     }
     return totals[0] + totals[1];
@@ -331,8 +341,7 @@ INLINE void weigh_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, float
         const float largest = sums->largest[i];
         vf total = {0};
         size_t j = 0;
-        for (; tile->keys - j >= 128; j += 128)
-            total += weigh_words(row + j, largest, kept + j / 64, scale, 2, drops);
+        for (; tile->keys - j >= 128; j += 128) total += weigh_words(row + j, largest, kept + j / 64, scale, 2, drops);
         for (; tile->keys - j >= 64; j += 64) total += weigh_words(row + j, largest, kept + j / 64, scale, 1, drops);
         if (j < tile->keys) total += weigh_rest(row + j, largest, kept[j / 64], scale, tile->keys - j, drops);
         sums->total[i] = sums->total[i] * sums->shrink[i] + sum_lanes(total);
@@ -381,17 +390,12 @@ INLINE void slope(float *row, float *slopes, vf weight, const row_slopes *by, ui
 /* As weigh_words and weigh_rest: weights again, and the gradients of the scores. */
 INLINE void slope_words(float *row, float *slopes, const row_slopes *by, const uint64_t *kept, size_t words,
                         bool drops) {
-    enum { PER_WORD = 64 / VL };
-    const size_t count = words * PER_WORD < SIDE_BY_SIDE ? words * PER_WORD : SIDE_BY_SIDE;
+    const size_t count = side_by_side(words);
+    vf weights[SIDE_BY_SIDE];
     for (size_t first = 0; first < words * PER_WORD; first += count) {
-        vf weights[SIDE_BY_SIDE];
-        for (size_t i = 0; i < count; i++) weights[i] = load(row + (first + i) * VL) - splat(by->stats.largest);
-        exp_each_below_zero(weights, count);
-        for (size_t i = 0; i < count; i++) {
-            const size_t v = first + i;
-            slope(row + v * VL, slopes + v * VL, weights[i], by, (uint32_t)(kept[v / PER_WORD] >> v % PER_WORD * VL),
-                  drops);
-        }
+        weights_of(weights, row + first * VL, by->stats.largest, count);
+        for (size_t i = 0, v = first; i < count; i++, v++)
+            slope(row + v * VL, slopes + v * VL, weights[i], by, bits_of_vector(kept, v), drops);
     }
 }
 

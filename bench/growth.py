@@ -13,10 +13,10 @@ ROOT = Path(__file__).resolve().parents[1]
 SEQUENCES = 4  # trained and evaluated in an epoch, at every length
 
 
-def measure(program, attention, length, folder):
+def measure(program, attention, length, epochs, folder):
     """Milliseconds and MiB: the median of all epochs but the first, which is the first to touch the memory."""
     words = [program, "train", "even-pairs", "--attention", attention, "--length", str(length), "--batch", "1", "--blocks", "2",
-             "--train-count", str(SEQUENCES), "--heldout-count", "1", "--epochs", "5", "--pad", "none", "--threads", "1",
+             "--train-count", str(SEQUENCES), "--heldout-count", "1", "--epochs", str(epochs), "--pad", "none", "--threads", "1",
              "--store", folder, "--quiet"]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -38,7 +38,8 @@ def main():
         before, length = None, 600
         while length <= options.longest:
             with tempfile.TemporaryDirectory() as folder:
-                now = measure(options.semfocus, attention, length, folder)
+                epochs = 5 * (options.longest // length)  # short ones more often: a moment's noise must not decide
+                now = measure(options.semfocus, attention, length, epochs, folder)
             growth = [f"{a / b:7.2f}" for a, b in zip(now, before)] if before else [" " * 7] * 2
             print(f"{attention:10} {length:6} {now[0]:14.1f} {growth[0]} {now[1]:8.0f} {growth[1]}", flush=True)
             before, length = now, 2 * length

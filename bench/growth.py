@@ -4,27 +4,43 @@
 import argparse
 import os
 import sqlite3
-import statistics
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SEQUENCES = 4  # trained and evaluated in an epoch, at every length
+SHORTEST = 600
+ROUNDS, SECONDS = 2, 40  # at least
+EPOCHS = 3
+SEQUENCES = 4  # of the longest, trained and evaluated in an epoch, and a quarter as many held out
 
 
-def measure(program, attention, length, epochs, folder):
-    """Milliseconds and MiB: the median of all epochs but the first, which is the first to touch the memory."""
+def measure(program, attention, length, sequences, folder):
+    """Seconds of all epochs but the first, which is the first to touch the memory, and MiB."""
     words = [program, "train", "even-pairs", "--attention", attention, "--length", str(length), "--batch", "1", "--blocks", "2",
-             "--train-count", str(SEQUENCES), "--heldout-count", "1", "--epochs", str(epochs), "--pad", "none", "--threads", "1",
-             "--store", folder, "--quiet"]
+             "--train-count", str(sequences), "--heldout-count", str(sequences // 4), "--epochs", str(EPOCHS), "--pad", "none",
+             "--threads", "1", "--store", folder, "--quiet"]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:
         raise SystemExit(f"failed: {' '.join(words)}")
     store = sqlite3.connect(f"file:{folder}/runs.db?mode=ro", uri=True)
-    seconds = [row[0] for row in store.execute("SELECT seconds FROM epochs WHERE epoch > 1")]
-    return 1e3 * statistics.median(seconds) / SEQUENCES, usage.ru_maxrss / 1024
+    return [row[0] for row in store.execute("SELECT seconds FROM epochs WHERE epoch > 1")], usage.ru_maxrss / 1024
+
+
+def measure_all(program, attention, lengths):
+    """Milliseconds and MiB by length. Epochs have as many tokens at any length, so that they meet the noise of a shared machine
+    alike; lengths take turns, and the fastest epoch counts."""
+    seconds, memory, rounds, start = {length: [] for length in lengths}, {}, 0, time.monotonic()
+    sequences = {length: SEQUENCES * lengths[-1] // length for length in lengths}
+    while rounds < ROUNDS or time.monotonic() - start < SECONDS:
+        rounds += 1
+        for length in lengths:
+            with tempfile.TemporaryDirectory() as folder:
+                found, memory[length] = measure(program, attention, length, sequences[length], folder)
+            seconds[length] += found
+    return [(1e3 * min(seconds[length]) / sequences[length], memory[length]) for length in lengths]
 
 
 def main():
@@ -33,16 +49,16 @@ def main():
     parser.add_argument("--longest", type=int, default=19200)
     parser.add_argument("--semfocus", default=str(ROOT / "build" / "semfocus"))
     options = parser.parse_args()
+    lengths = [SHORTEST << i for i in range((options.longest // SHORTEST).bit_length())]
+    if not lengths:
+        parser.error(f"--longest {options.longest}: at least {SHORTEST}")
     print(f"{'attention':10} {'T':>6} {'ms a sequence':>14} {'growth':>7} {'MiB':>8} {'growth':>7}")
     for attention in options.attention.split(","):
-        before, length = None, 600
-        while length <= options.longest:
-            with tempfile.TemporaryDirectory() as folder:
-                epochs = 5 * (options.longest // length)  # short ones more often: a moment's noise must not decide
-                now = measure(options.semfocus, attention, length, epochs, folder)
+        before = None
+        for length, now in zip(lengths, measure_all(options.semfocus, attention, lengths)):
             growth = [f"{a / b:7.2f}" for a, b in zip(now, before)] if before else [" " * 7] * 2
             print(f"{attention:10} {length:6} {now[0]:14.1f} {growth[0]} {now[1]:8.0f} {growth[1]}", flush=True)
-            before, length = now, 2 * length
+            before = now
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import argparse
 import os
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -36,6 +37,7 @@ def measure_all(program, attention, lengths):
     sequences = {length: SEQUENCES * lengths[-1] // length for length in lengths}
     while rounds < ROUNDS or time.monotonic() - start < SECONDS:
         rounds += 1
+        print(f"{attention}: round {rounds}", file=sys.stderr)
         for length in lengths:
             with tempfile.TemporaryDirectory() as folder:
                 found, memory[length] = measure(program, attention, length, sequences[length], folder)

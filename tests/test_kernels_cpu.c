@@ -198,7 +198,7 @@ static void long_sequences_match(void **state) {
 /* More keys than the dense kernel keeps dropout for. */
 static void dropout_of_far_keys_matches(void **state) {
     (void)state;
-    check_case(&(sample_case){"full", 1024 + 131, 6, 6, 2, 2, 1, SF_RELU, SF_PRE_NORM, 0.3, 550});
+    check_case(&(sample_case){"full", SF_DRAWN_KEYS + 131, 6, 6, 2, 2, 1, SF_RELU, SF_PRE_NORM, 0.3, 550});
 }
 
 static void batches_of_any_size_match(void **state) {

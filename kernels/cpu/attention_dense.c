@@ -41,19 +41,21 @@ enum { ROWS = SF_QUERY_TILE };
 
 enum { TILE_WORDS = SF_KEY_TILE / 64 };
 
-/* What dropout keeps of later keys than the trace has room for is drawn again: memory stays linear in T. */
-static bool has_kept(size_t key) {
-    return key < SF_KEPT_KEYS;
+/* Whether the trace has room for what dropout draws of a tile's keys. Of later ones it is drawn again, so that memory
+ * stays linear in T. */
+static bool is_traced(size_t first_key) {
+    _Static_assert(SF_DRAWN_KEYS % SF_KEY_TILE == 0, "a tile is traced as a whole");
+    return first_key < SF_DRAWN_KEYS;
 }
 
 static sf_softmax_tile tile_at(const sf_head *head, float *at, uint64_t *kept /* [ROWS,TILE_WORDS] */, size_t query,
                                size_t key) {
-    const size_t T = head->job->plan->model->shape.T, words = sf_kept_words(sf_smaller(T, SF_KEPT_KEYS));
-    uint64_t *traced = head->trace->kept_weights + (head->slot * T + query) * words;
+    const size_t T = head->job->plan->model->shape.T, words = sf_kept_words(sf_smaller(T, SF_DRAWN_KEYS));
+    uint64_t *traced = head->trace->drawn + (head->slot * T + query) * words;
     return (sf_softmax_tile){.at = at,
                              .row = SF_KEY_TILE,
-                             .kept = has_kept(key) ? traced + key / 64 : kept,
-                             .kept_row = has_kept(key) ? words : TILE_WORDS,
+                             .kept = is_traced(key) ? traced + key / 64 : kept,
+                             .kept_row = is_traced(key) ? words : TILE_WORDS,
                              .first_query = query,
                              .queries = sf_smaller(T - query, ROWS),
                              .first_key = key,
@@ -137,7 +139,7 @@ static void backward_tile(const shared_head *by, query_rows of, const sf_softmax
     const float *dots = head->job->work->drow + query;
     sf_gemm(tile->at, row, of.q, sf_right_from(by->keys_t, 0, tile->first_key), NULL, false, rows, width, Cp);
     sf_gemm(dtile, row, of.dcontext, sf_right_from(by->values_t, 0, tile->first_key), NULL, false, rows, width, Cp);
-    if (!has_kept(tile->first_key)) sf_softmax_draw(tile, &head->drop);
+    if (!is_traced(tile->first_key)) sf_softmax_draw(tile, &head->drop);
     sf_softmax_rows_backward(tile, dtile, stats_of(head) + query, dots, plan->score_scale, head->drop.mask);
     sf_gemm(head->dq + query * stride, stride, sf_upright(dtile, row), sf_right_from(by->keys, tile->first_key, 0),
             NULL, tile->first_key > 0, rows, Cp, tile->keys);

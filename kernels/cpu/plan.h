@@ -9,8 +9,8 @@
 enum {
     SF_QUERY_TILE = 96, /* queries whose scores are held at once: no T x T matrix anywhere */
     SF_KEY_TILE = 128,  /* keys of a tile of the dense kernel */
-    SF_KEPT_KEYS =
-        1024, /* first keys of a query for which the dense kernel keeps what dropout drew: 128 bytes a query at most */
+    SF_DRAWN_KEYS =
+        1024, /* first keys of a query, for which the dense kernel keeps what dropout drew: 128 bytes at most */
     SF_GROUP_ROWS =
         128,       /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
     SF_CHUNKS = 8, /* a batch of B is cut into min(B, 8) chunks */
@@ -60,7 +60,7 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     float *normed1, *rstd1;
     float *qkv;             /* [R,3,H,Cp] */
     float *stats;           /* [group,H,T,2]: dense kernel */
-    uint64_t *kept_weights; /* [group,H,T,words of the first keys]: dense kernel, what dropout keeps, a bit each */
+    uint64_t *drawn;        /* [group,H,T,words of the first keys]: dense kernel, which weights dropout keeps */
     float *weights;         /* [group,H,kept]: kept kernel */
     float *factors;         /* [group,H,kept]: what dropout makes of them */
     double *kept_scores;    /* [group,H,kept]: kept kernel with a weighting other than softmax */

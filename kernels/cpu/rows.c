@@ -145,7 +145,7 @@ INLINE void draw_some(uint64_t kept[DRAWN_AT_ONCE], sf_drop_mask mask, const sf_
                       const uint32_t first_draws[DRAWN_AT_ONCE]) {
     const __m256i consecutive = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m512i threshold = _mm512_set1_epi16((short)mask.threshold);
-    /* column 8 * lane + draw of 32 comes from 4 * draw + lane, lanes 2 and 3 (the odd word) before 0 and 1 */
+    /* column 8 * lane + draw of 32 comes from 4 * draw + (lane ^ 2): the odd word stands in the low half */
     const __m512i by_column = _mm512_set_epi16(29, 25, 21, 17, 13, 9, 5, 1, 28, 24, 20, 16, 12, 8, 4, 0, 31, 27, 23, 19,
                                                15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2);
     __m512i x[DRAWN_AT_ONCE][4];
@@ -194,7 +194,7 @@ INLINE vf factors_at(uint64_t kept, size_t c, float scale) {
 }
 
 /* Bits of 64 * words columns of R rows. */
-static void draw(uint64_t *kept /* [R,words] */, size_t kept_row, sf_drop_mask mask, const sf_index *index,
+static void draw(uint64_t *kept /* [R,kept_row] */, size_t kept_row, sf_drop_mask mask, const sf_index *index,
                  size_t first_draw, size_t draws_per_row, size_t R, size_t words) {
     const philox_keys keys = philox_keys_of(index);
     const size_t total = R * words;
@@ -343,7 +343,8 @@ INLINE void weigh_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, float
         size_t j = 0;
         for (; tile->keys - j >= 128; j += 128) total += weigh_words(row + j, largest, kept + j / 64, scale, 2, drops);
         for (; tile->keys - j >= 64; j += 64) total += weigh_words(row + j, largest, kept + j / 64, scale, 1, drops);
-        if (j < tile->keys) total += weigh_rest(row + j, largest, kept[j / 64], scale, tile->keys - j, drops);
+        if (j < tile->keys)
+            total += weigh_rest(row + j, largest, drops ? kept[j / 64] : 0, scale, tile->keys - j, drops);
         sums->total[i] = sums->total[i] * sums->shrink[i] + sum_lanes(total);
     }
 }
@@ -376,7 +377,7 @@ typedef struct row_slopes { /* what the gradients of a row's scores are made of 
     float mean, scale, kept_scale;
 } row_slopes;
 
-INLINE void slope(float *row, float *slopes, vf weight, const row_slopes *by, uint32_t kept, bool drops) {
+INLINE void slope_vector(float *row, float *slopes, vf weight, const row_slopes *by, uint32_t kept, bool drops) {
     weight *= splat(by->stats.inverse_total);
     vf slope = load(slopes), left = weight;
     if (drops) {
@@ -395,27 +396,27 @@ INLINE void slope_words(float *row, float *slopes, const row_slopes *by, const u
     for (size_t first = 0; first < words * PER_WORD; first += count) {
         weights_of(weights, row + first * VL, by->stats.largest, count);
         for (size_t i = 0, v = first; i < count; i++, v++)
-            slope(row + v * VL, slopes + v * VL, weights[i], by, bits_of_vector(kept, v), drops);
+            slope_vector(row + v * VL, slopes + v * VL, weights[i], by, drops ? bits_of_vector(kept, v) : 0, drops);
     }
 }
 
 INLINE void slope_rest(float *row, float *slopes, const row_slopes *by, uint64_t kept, size_t keys, bool drops) {
     for (size_t c = 0; c < keys; c += VL) {
         const vf weight = masked(real_bits(c, keys), exp_below_zero(load(row + c) - splat(by->stats.largest)));
-        slope(row + c, slopes + c, weight, by, (uint32_t)(kept >> c), drops);
+        slope_vector(row + c, slopes + c, weight, by, (uint32_t)(kept >> c), drops);
     }
 }
 
 INLINE void slope_rows(const sf_softmax_tile *tile, float *slopes, const sf_softmax_stats *stats, const float *means,
                        float scale, float kept_scale, bool drops) {
     for (size_t i = 0; i < tile->queries; i++) {
-        float *row = tile->at + i * tile->row, *slope = slopes + i * tile->row;
+        float *row = tile->at + i * tile->row, *slopes_here = slopes + i * tile->row;
         const uint64_t *kept = tile->kept + i * tile->kept_row;
         const row_slopes by = {stats[i], means[i], scale, kept_scale};
         size_t j = 0;
-        for (; tile->keys - j >= 128; j += 128) slope_words(row + j, slope + j, &by, kept + j / 64, 2, drops);
-        for (; tile->keys - j >= 64; j += 64) slope_words(row + j, slope + j, &by, kept + j / 64, 1, drops);
-        if (j < tile->keys) slope_rest(row + j, slope + j, &by, kept[j / 64], tile->keys - j, drops);
+        for (; tile->keys - j >= 128; j += 128) slope_words(row + j, slopes_here + j, &by, kept + j / 64, 2, drops);
+        for (; tile->keys - j >= 64; j += 64) slope_words(row + j, slopes_here + j, &by, kept + j / 64, 1, drops);
+        if (j < tile->keys) slope_rest(row + j, slopes_here + j, &by, drops ? kept[j / 64] : 0, tile->keys - j, drops);
     }
 }
 

@@ -82,7 +82,8 @@ typedef struct sf_softmax_sums {                        /* of the keys seen so f
     float shrink[SF_QUERY_TILE]; /* brings what was summed up with the weights of earlier keys to the new largest */
 } sf_softmax_sums;
 
-/* Fills `kept`, if anything is dropped. */
+/* Fills `kept`, if anything is dropped: the others read it then, and only then. For a whole tile at once, as a draw is
+ * a long chain that would hold up the exponentials of a row. */
 void sf_softmax_draw(const sf_softmax_tile *tile, const sf_weight_drop *drop);
 /* Scores become weights in place, exp(s - largest so far), yet to be divided by their total, and then what dropout
  * leaves of them; padding becomes 0. */

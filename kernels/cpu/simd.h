@@ -15,7 +15,8 @@
 #include "base/random.h"
 #include "kernels/cpu/isa.h"
 
-/* TILE_VECTORS: of a row of a product's accumulators; SIDE_BY_SIDE: that a long chain of steps takes at once */
+/* TILE_VECTORS: vectors of a row of a product's accumulators; SIDE_BY_SIDE: vectors that go through a long chain of
+ * steps together */
 #if defined(__AVX512F__)
 enum { VL = 16, TILE_VECTORS = 4, SIDE_BY_SIDE = 8 };
 #elif defined(__AVX2__)
@@ -172,8 +173,9 @@ INLINE void add_scaled(float *y, float factor, const float *x, size_t N) {
     for (size_t n = 0; n < N; n += VL) store(y + n, load(y + n) + splat(factor) * load(x + n));
 }
 
-/* e^x for -87.3 <= x <= 88.7, within 2 units in the last place; NaN stays NaN. Of `count` vectors, a constant where
- * this is inlined, a step at a time: alone, each step of a vector would wait for the one before.
+/* e^x for -87.3 <= x <= 88.7, within 2 units in the last place; NaN stays NaN. Of `count` vectors (at most
+ * SIDE_BY_SIDE), a constant where this is inlined, a step at a time: alone, each step of a vector would wait for the
+ * one before.
  *
  * x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, times 2^n. */
 INLINE void exp_each_within(vf *x, size_t count) {

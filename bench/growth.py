@@ -2,6 +2,7 @@
 
     python3 bench/growth.py [--attention banded:5,block:5,topk:5,full] [--longest 19200]"""
 import argparse
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -12,13 +13,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SHORTEST = 600
-ROUNDS, SECONDS = 2, 40  # at least
+FEWEST_ROUNDS, MOST_ROUNDS, ENOUGH_SECONDS = 2, 5, 40
 EPOCHS = 3
 SEQUENCES = 4  # of the longest, trained and evaluated in an epoch, and a quarter as many held out
 
 
 def measure(program, attention, length, sequences, folder):
-    """Seconds of all epochs but the first, which is the first to touch the memory, and MiB."""
+    """Seconds of all epochs but the first, which is the first to touch the memory, and peak MiB, never less than Python's own
+    (the system counts what a process held before it became the program)."""
     words = [program, "train", "even-pairs", "--attention", attention, "--length", str(length), "--batch", "1", "--blocks", "2",
              "--train-count", str(sequences), "--heldout-count", str(sequences // 4), "--epochs", str(EPOCHS), "--pad", "none",
              "--threads", "1", "--store", folder, "--quiet"]
@@ -26,8 +28,8 @@ def measure(program, attention, length, sequences, folder):
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:
         raise SystemExit(f"failed: {' '.join(words)}")
-    store = sqlite3.connect(f"file:{folder}/runs.db?mode=ro", uri=True)
-    return [row[0] for row in store.execute("SELECT seconds FROM epochs WHERE epoch > 1")], usage.ru_maxrss / 1024
+    with contextlib.closing(sqlite3.connect(f"file:{folder}/runs.db?mode=ro", uri=True)) as store:
+        return [row[0] for row in store.execute("SELECT seconds FROM epochs WHERE epoch > 1")], usage.ru_maxrss / 1024
 
 
 def measure_all(program, attention, lengths):
@@ -35,7 +37,7 @@ def measure_all(program, attention, lengths):
     alike; lengths take turns, and the fastest epoch counts."""
     seconds, memory, rounds, start = {length: [] for length in lengths}, {}, 0, time.monotonic()
     sequences = {length: SEQUENCES * lengths[-1] // length for length in lengths}
-    while rounds < ROUNDS or time.monotonic() - start < SECONDS:
+    while rounds < FEWEST_ROUNDS or (rounds < MOST_ROUNDS and time.monotonic() - start < ENOUGH_SECONDS):
         rounds += 1
         print(f"{attention}: round {rounds}", file=sys.stderr)
         for length in lengths:

@@ -50,7 +50,7 @@ static bool is_traced(size_t first_key) {
 
 static sf_softmax_tile tile_at(const sf_head *head, float *at, uint64_t *kept /* [ROWS,TILE_WORDS] */, size_t query,
                                size_t key) {
-    const size_t T = head->job->plan->model->shape.T, words = sf_kept_words(sf_smaller(T, SF_DRAWN_KEYS));
+    const size_t T = head->job->plan->model->shape.T, words = sf_drawn_words(T);
     uint64_t *traced = head->trace->drawn + (head->slot * T + query) * words;
     return (sf_softmax_tile){.at = at,
                              .row = SF_KEY_TILE,

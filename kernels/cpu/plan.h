@@ -2,6 +2,8 @@
 #ifndef SF_KERNELS_CPU_PLAN_H
 #define SF_KERNELS_CPU_PLAN_H
 
+#include "base/random.h"
+#include "base/sizes.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/offer.h"
 #include "kernels/cpu/operand.h"
@@ -60,7 +62,7 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     float *normed1, *rstd1;
     float *qkv;             /* [R,3,H,Cp] */
     float *stats;           /* [group,H,T,2]: dense kernel */
-    uint64_t *drawn;        /* [group,H,T,words of the first keys]: dense kernel, which weights dropout keeps */
+    uint64_t *drawn;        /* [group,H,T,sf_drawn_words]: dense kernel, which weights dropout keeps */
     float *weights;         /* [group,H,kept]: kept kernel */
     float *factors;         /* [group,H,kept]: what dropout makes of them */
     double *kept_scores;    /* [group,H,kept]: kept kernel with a weighting other than softmax */
@@ -70,6 +72,11 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     float *hidden;          /* [R,Fp] */
     uint64_t *kept_attention, *kept_hidden, *kept_mlp; /* [R,C or F / 64]: what dropout keeps, a bit each */
 } sf_trace;
+
+/* Words of `drawn` a query. */
+static inline size_t sf_drawn_words(size_t T) {
+    return sf_kept_words(sf_smaller(T, SF_DRAWN_KEYS));
+}
 
 typedef struct sf_workspace { /* one worker's */
     sf_trace *traces;         /* [L] */

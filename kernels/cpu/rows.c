@@ -188,11 +188,6 @@ INLINE void draw_some(uint64_t kept[DRAWN_AT_ONCE], sf_drop_mask mask, const sf_
 }
 #endif
 
-/* scale where column c is kept, 0 elsewhere. */
-INLINE vf factors_at(uint64_t kept, size_t c, float scale) {
-    return masked((uint32_t)(kept >> c), splat(scale));
-}
-
 /* Bits of 64 * words columns of R rows. */
 static void draw(uint64_t *kept /* [R,kept_row] */, size_t kept_row, sf_drop_mask mask, const sf_index *index,
                  size_t first_draw, size_t draws_per_row, size_t R, size_t words) {
@@ -251,7 +246,7 @@ void sf_rows_drop(float *y, bool add, const float *x /* [R,padded columns] */, s
         for (size_t c = 0; c < padded; c += VL) {
             const size_t at = r * padded + c;
             vf value = load(x + at);
-            if (mask.threshold > 0) value *= factors_at(kept[r * groups + c / 64], c % 64, mask.scale);
+            if (mask.threshold > 0) value *= masked((uint32_t)(kept[r * groups + c / 64] >> c % 64), splat(mask.scale));
             store(y + at, add ? load(y + at) + value : value);
         }
 }

@@ -13,7 +13,7 @@
 
 #if defined(__SSE2__)
 #include <immintrin.h>
-#elif defined(__ARM_NEON)
+#elif defined(SF_USE_NEON)
 #include <arm_neon.h>
 #endif
 
@@ -26,7 +26,7 @@
 enum { VL = 16, TILE_VECTORS = 4, SIDE_BY_SIDE = 8 };
 #elif defined(__AVX2__)
 enum { VL = 8, TILE_VECTORS = 2, SIDE_BY_SIDE = 4 };
-#elif defined(__ARM_NEON)
+#elif defined(SF_USE_NEON)
 enum { VL = 4, TILE_VECTORS = 4, SIDE_BY_SIDE = 4 };
 #else
 enum { VL = 4, TILE_VECTORS = 2, SIDE_BY_SIDE = 4 };
@@ -66,7 +66,7 @@ INLINE vf multiply_add(vf a, vf b, vf c) {
     return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #elif defined(__SSE2__)
     return (vf)multiply_add_through_doubles((__m128)a, (__m128)b, (__m128)c);
-#elif defined(__ARM_NEON)
+#elif defined(SF_USE_NEON)
     return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
     for (int l = 0; l < VL; l++) c[l] = fmaf(a[l], b[l], c[l]);

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "base/elementary.h"
+
 double sf_gradient_norm(const float *gradient, size_t size) {
     enum { LANES = 8 }; /* independent sums, so that additions need not wait for each other */
     double sums[LANES] = {0};
@@ -40,8 +42,8 @@ static void adam(float *params, float *const *moments, const float *gradient, fl
     const float fresh1 = (float)(1.0 - config->beta1), fresh2 = (float)(1.0 - config->beta2);
     const float penalty = config->optimizer == SF_ADAM ? (float)config->weight_decay : 0.0F;
     const float keep = config->optimizer == SF_ADAMW ? (float)(1.0 - lr * config->weight_decay) : 1.0F;
-    const float rate = (float)(lr / (1.0 - pow(config->beta1, (double)step)));
-    const float widen = (float)(1.0 / sqrt(1.0 - pow(config->beta2, (double)step)));
+    const float rate = (float)(lr / (1.0 - sf_pow(config->beta1, (double)step)));
+    const float widen = (float)(1.0 / sqrt(1.0 - sf_pow(config->beta2, (double)step)));
     float *first = moments[0], *second = moments[1];
     for (size_t i = 0; i < size; i++) {
         const float slope = factor * gradient[i] + penalty * params[i];
@@ -65,12 +67,12 @@ double sf_learning_rate(const sf_config *config, size_t epoch, size_t step, size
     case SF_CONSTANT:
         return config->lr;
     case SF_DECAY:
-        return config->lr * pow(config->gamma, (double)(epoch - 1));
+        return config->lr * sf_pow(config->gamma, (double)(epoch - 1));
     case SF_COSINE: {
         const double steps = (double)steps_per_epoch, now = (double)(epoch - 1) * steps + (double)step;
         const double warm = (double)config->warmup * steps, all = (double)config->epochs * steps;
         if (now < warm) return config->lr * (now + 1) / warm;
-        return config->lr * 0.5 * (1 + cos(M_PI * (now - warm) / (all - warm)));
+        return config->lr * 0.5 * (1 + sf_cos(M_PI * (now - warm) / (all - warm)));
     }
     }
     return config->lr;

@@ -80,6 +80,8 @@ const sf_cpu_kernels *sf_cpu_kernels_for(sf_precision precision) {
     static const sf_cpu_kernels *chosen;
 #if defined(SF_HAVE_X86_SETS)
     if (precision == SF_BF16) return &sf_cpu_kernels_amx;
+#else
+    (void)precision; /* bf16 is refused there */
 #endif
     const sf_cpu_kernels *known = __atomic_load_n(&chosen, __ATOMIC_ACQUIRE);
     if (known != NULL) return known;

@@ -21,10 +21,13 @@ SMALL = ["--length", "10", "--train-count", "60", "--heldout-count", "120", "--b
          "--mlp-width", "12"]
 INSTRUCTION_SETS = {"scalar": set(), "avx2": {"avx2", "fma"},
                     "avx512": {"avx512f", "avx512dq", "avx512bw", "avx512vl", "bmi2"}}
+LIMITS = {"baseline": ["scalar"], "avx2": ["scalar", "avx2"]}  # what SEMFOCUS_CPU leaves
 
 
 def has_instruction_set(name):
     """By what the system says of the CPU, not the program."""
+    if name not in LIMITS.get(os.environ.get("SEMFOCUS_CPU"), INSTRUCTION_SETS):
+        return False
     path = Path("/proc/cpuinfo")
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     flags = re.search(r"(?m)^flags\s*:(.*)$", text + "\nflags:\n")[1].split()

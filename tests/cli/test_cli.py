@@ -3,7 +3,7 @@ import json
 import os
 import unittest
 
-from harness import TINY, Case, run
+from harness import TINY, Case, has_instruction_set, run
 
 VERBS = ["train", "compare", "study", "report", "analyze", "landscape", "paper", "evaluate", "distance", "runs",
          "export", "check", "data", "solve", "parity", "bench", "list", "man", "completion"]
@@ -202,7 +202,10 @@ class BadUsage(Cli):
                         self.refused(*self.verb_of(name), f"--{name}={value}",
                                      mentions=[name, *setting["choices"].split("|")])
                 for value in setting["choices"].split("|") if name != "format" else []:  # needs a run
-                    self.good(*self.verb_of(name), f"--{name}", value)
+                    if value == "bf16" and not has_instruction_set("avx512"):
+                        self.refused(*self.verb_of(name), f"--{name}", value, mentions=["bf16", "take f32"])
+                    else:
+                        self.good(*self.verb_of(name), f"--{name}", value)
             elif setting["type"] == "flag":
                 verb = next(verb for verb in VERBS if f"  --{name} " in self.good(verb, "--help").out)
                 for value in ("", "bogus", "1", "YES"):

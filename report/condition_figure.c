@@ -71,12 +71,17 @@ void sf_condition_draw(FILE *out, sf_measure condition) {
     const int width = panels == 1 ? LEFT + LONE_WIDTH + 20 : LEFT + 3 * SIDE + 2 * GAP + 20;
     const int bottom = panels == 1 ? TOP + LONE_HEIGHT + 60 : TOP + 2 * SIDE + ROW_GAP + 60;
     const int rows = (SF_PAPER_DISPERSIONS + KEYS_IN_A_ROW - 1) / KEYS_IN_A_ROW;
-    sf_surface_open_svg(out, width, bottom + rows * KEY_ROW,
+    sf_surface_open_svg(out, width, bottom + (rows + 1) * KEY_ROW,
                         panels == 1 ? "the least c2 that satisfies condition W, for each c1"
                                     : "the least c2 that satisfies condition X, for each c1",
                         true);
     for (int beta = 0; beta < panels; beta++) draw_panel(out, condition, (size_t)beta, panels);
     draw_keys(out, bottom);
+    fprintf(
+        out,
+        "<text class=\"tick\" x=\"%d\" y=\"%d\">it holds above the line of its δs; without a line it holds for no c2 "
+        "up to 1</text>\n",
+        LEFT, bottom + rows * KEY_ROW);
     fputs("</svg>\n", out);
 }
 

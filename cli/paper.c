@@ -21,21 +21,21 @@ static json_t *values_as_json(const char *values) {
     return list;
 }
 
-/* Tasks, mechanisms, activations, seeds, and what else varies within a task. */
+/* Tasks, mechanisms, activations, seeds, and what else the entry chooses. */
 static json_t *study_as_json(const sf_paper *paper) {
     static const char *const always[] = {"task", "attention", "activation", "seed"};
     char values[SF_PAPER_VALUES_SIZE];
-    size_t run_count;
     if (sf_paper_study(paper) == NULL) return json_null();
     json_t *study = json_object();
-    const char *task = sf_study_runs(sf_paper_study(paper), &run_count)[0].task;
     const sf_setting *setting;
-    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++)
-        if (sf_paper_values(values, paper, task, setting->name) > 1)
-            json_object_set_new(study, setting->name, values_as_json(values));
     for (size_t i = 0; i < sizeof always / sizeof *always; i++) {
         sf_paper_values(values, paper, NULL, always[i]);
         json_object_set_new(study, always[i], values_as_json(values));
+    }
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
+        if (!sf_paper_chooses(paper, setting) || json_object_get(study, setting->name) != NULL) continue;
+        sf_paper_values(values, paper, NULL, setting->name);
+        json_object_set_new(study, setting->name, values_as_json(values));
     }
     return study;
 }

@@ -171,6 +171,14 @@ size_t sf_paper_values(char out[SF_PAPER_VALUES_SIZE], const sf_paper *paper, co
     return count;
 }
 
+bool sf_paper_chooses(const sf_paper *paper, const sf_setting *setting) {
+    if ((setting->group & (SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING)) == 0 || paper->study == NULL)
+        return false;
+    const char *const *settings = paper->plan->study;
+    while (*settings != NULL && strcmp(*settings, setting->name) != 0) settings += 2;
+    return *settings != NULL;
+}
+
 const sf_paper_result *sf_paper_result_of(const sf_paper *paper) {
     return &paper->result;
 }

@@ -108,18 +108,17 @@ static sf_status print_entry(const page *p, size_t entry) {
     return SF_OK;
 }
 
-/* What varies within a task beyond mechanism, activation and seed: "; blocks 6, 10, 15, 22". */
-static void print_varied(FILE *out, const sf_paper *paper) {
+/* What the entry chooses beyond mechanism, activation and seed: "; blocks 6, 10, 15, 22". */
+static void print_chosen(FILE *out, const sf_paper *paper) {
     static const char *const named[] = {"attention", "activation", "seed"};
-    size_t run_count;
-    const char *task = sf_study_runs(sf_paper_study(paper), &run_count)[0].task;
     const sf_setting *setting;
     char values[SF_PAPER_VALUES_SIZE];
     for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
         bool is_named = false;
         for (size_t n = 0; n < sizeof named / sizeof *named; n++) is_named |= strcmp(setting->name, named[n]) == 0;
-        if (!is_named && sf_paper_values(values, paper, task, setting->name) > 1)
-            fprintf(out, "; %s %s", setting->name, values);
+        if (is_named || !sf_paper_chooses(paper, setting)) continue;
+        sf_paper_values(values, paper, NULL, setting->name);
+        fprintf(out, "; %s %s", setting->name, values);
     }
 }
 
@@ -138,7 +137,7 @@ static void print_contents(FILE *out, const sf_paper *paper, const sf_paper_info
         fputs("all 15 masks", out);
     else
         fputs(values, out);
-    print_varied(out, paper);
+    print_chosen(out, paper);
     const size_t seeds = sf_paper_values(values, paper, NULL, "seed");
     if (seeds > 1)
         fprintf(out, "; %zu seeds |", seeds);
@@ -187,12 +186,12 @@ static sf_status print_all(const page *p) {
         "by hand.\n\n"
         "\"The paper says\" quotes what is stated. \"Our comparison\" is ours: how we read it, what we measure (95 %% "
         "training accuracy as\nconvergence, for one), and on which tasks. A comparison **agrees** or **disagrees** "
-        "only if its difference is significant\n(exact paired test over seeds, p < 0.05 after Holm's correction over "
-        "the comparisons of the entry, or of each of its tasks\nwhere the row says so); otherwise **no difference "
-        "found**, or **not enough runs** for a test. An entry is **mixed** if some\ncomparisons agree and others "
-        "disagree, and agrees if most agree and none disagrees. **Shown** means numbers without a\njudgement. **Never "
-        "reached** is said of runs that trained all their epochs, **not run** of runs that are not there.\n"
-        "`semfocus paper list` tells what entries cost.\n",
+        "only if its difference is significant\nin an exact test over seeds: p < 0.05 after Holm's correction over the "
+        "comparisons of each task of a figure, or over all those of\na claim; each row says over how many. Otherwise "
+        "there is **no difference found**, or **not enough runs** for a test. An entry\nagrees if most of its "
+        "comparisons agree and none disagrees, and is **mixed** if some agree and some disagree. **Shown** means\n"
+        "numbers without a judgement. **Never reached** is said of runs that trained all their epochs, **not run** of "
+        "runs that are not\nthere. `semfocus paper list` tells what entries cost.\n",
         marker);
     SF_TRY(print_summary(p));
     for (size_t entry = 0; entry < sf_paper_count(); entry++) SF_TRY(print_entry(p, entry));

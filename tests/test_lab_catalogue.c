@@ -432,6 +432,24 @@ static void laptop_scale_of_the_table(void **state) {
     sf_paper_close(paper);
 }
 
+static void adam_ablation(void **state) {
+    (void)state;
+    sf_config config;
+    sf_config_init(&config);
+    size_t entry, count;
+    sf_paper *paper;
+    assert_int_equal(sf_paper_find(&entry, "fig-3e"), SF_OK);
+    for (int scale = 0; scale < SF_SCALES; scale++) {
+        char values[SF_PAPER_VALUES_SIZE];
+        assert_int_equal(sf_paper_open(&paper, entry, (sf_paper_scale)scale, &config), SF_OK);
+        const sf_planned_run *runs = sf_study_runs(sf_paper_study(paper), &count);
+        for (size_t i = 0; i < count; i++) assert_true(runs[i].config.gamma == 0.99999);
+        assert_int_equal(sf_paper_values(values, paper, NULL, "optimizer"), 1);
+        assert_string_equal(values, "adam");
+        sf_paper_close(paper);
+    }
+}
+
 static void values_of_a_study(void **state) {
     (void)state;
     sf_config config;
@@ -515,6 +533,7 @@ int main(void) {
         cmocka_unit_test(every_run_goes_to_its_end),
         cmocka_unit_test(grids_are_fine_enough_for_slopes),
         cmocka_unit_test(laptop_scale_of_the_table),
+        cmocka_unit_test(adam_ablation),
         cmocka_unit_test(values_of_a_study),
         cmocka_unit_test(formulas_against_bisection),
         cmocka_unit_test(unknown_ids),

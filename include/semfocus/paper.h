@@ -60,6 +60,8 @@ enum { SF_PAPER_VALUES_SIZE = 1024 };
 /* The values of a setting (or "task") over the planned runs of a task (NULL: of all), each once, in the order of the
  * plan: "full, topk:5". Returns how many there are; 0 without a study. */
 size_t sf_paper_values(char out[SF_PAPER_VALUES_SIZE], const sf_paper *paper, const char *task, const char *setting);
+/* Whether the entry itself chooses a setting of data, model or training: its recipe does not tell its value. */
+bool sf_paper_chooses(const sf_paper *paper, const sf_setting *setting);
 
 typedef struct sf_paper_watch {
     const atomic_int *stop; /* not 0: keep what is done and return; may be NULL */

@@ -106,22 +106,12 @@ static int list_all(sf_store *store, const sf_config *config) {
     return finish_output();
 }
 
-static json_t *number_or_null(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-static json_t *loss_as_json(const sf_paper_row *row) {
-    if (!row->has_loss) return json_null();
-    return json_pack("{s:o, s:o, s:o, s:o}", "percent", number_or_null(row->loss.percent), "times",
-                     number_or_null(row->loss.times), "largest_difference", number_or_null(row->loss.difference),
-                     "largest_relative_difference", number_or_null(row->loss.relative));
-}
-
 static json_t *row_as_json(const sf_paper_row *row) {
     return json_pack("{s:o, s:s, s:o, s:b, s:o, s:o, s:I, s:o}", "what", json_text(row->what), "verdict",
                      sf_paper_word_text(row->word), "numbers", json_text(row->numbers), "judged", row->judged, "p",
                      number_or_null(row->p), "p_corrected", number_or_null(row->corrected), "together",
-                     (json_int_t)row->together, "speedup_in_loss", loss_as_json(row));
+                     (json_int_t)row->together, "speedup_in_loss",
+                     row->has_loss ? loss_speedup_as_json(&row->loss) : json_null());
 }
 
 static json_t *points_as_json(const sf_paper_result *result) {

@@ -94,42 +94,17 @@ static const run_curve *find_seed(const group_curves *curves, int64_t seed) {
     return NULL;
 }
 
-static size_t longest(const group_curves *curves) {
-    size_t most = 0;
-    for (size_t i = 0; i < curves->count; i++)
-        if (curves->runs[i].loss.count > most) most = curves->runs[i].loss.count;
-    return most;
-}
-
-/* Over the runs; one that ended earlier keeps its last loss. */
-static double median_loss(const group_curves *curves, size_t epoch, double *scratch) {
-    size_t count = 0;
-    for (size_t i = 0; i < curves->count; i++) {
-        const sf_loss_curve *loss = &curves->runs[i].loss;
-        if (loss->count > 0) scratch[count++] = loss->losses[epoch < loss->count ? epoch : loss->count - 1];
-    }
-    return sf_quantile(scratch, count, 0.5);
-}
-
-static sf_status compare_medians(sf_paper_row *row, const group_curves *ours, const group_curves *full) {
-    const size_t epochs = longest(ours) < longest(full) ? longest(ours) : longest(full);
-    const size_t most = ours->count > full->count ? ours->count : full->count;
-    double *medians;
-    if (epochs == 0) return SF_OK;
-    SF_TRY(SF_NEW(&medians, 2 * epochs + most));
-    for (size_t i = 0; i < epochs; i++) {
-        medians[i] = median_loss(ours, i, medians + 2 * epochs);
-        medians[epochs + i] = median_loss(full, i, medians + 2 * epochs);
-    }
-    row->has_loss = true;
-    row->loss = sf_loss_compare(medians, medians + epochs, epochs);
-    sf_release(medians);
+static sf_status compare_medians(sf_paper_row *row, const sf_paper *paper, size_t group) {
+    SF_TRY(sf_study_loss_speedup(&row->loss, paper->study, group));
+    row->has_loss = !isnan(row->loss.percent);
+    if (!row->has_loss) return SF_OK;
     const size_t used = strlen(row->numbers);
+    char times[48] = "never as low";
+    if (!isnan(row->loss.times)) snprintf(times, sizeof times, "up to %.3g times as soon", row->loss.times);
     snprintf(row->numbers + used, sizeof row->numbers - used,
-             "%smedian loss curves: speed-up in loss %.3g %% (the paper's measure), up to %.3g times as soon, largest "
-             "difference %+.3g (%+.3g %%)",
-             used > 0 ? "; " : "", row->loss.percent, isnan(row->loss.times) ? 0 : row->loss.times,
-             row->loss.difference, 100 * row->loss.relative);
+             "%smedian loss curves: speed-up in loss %.3g %% (the paper's measure), %s, largest difference %+.3g "
+             "(%+.3g %%)",
+             used > 0 ? "; " : "", row->loss.percent, times, row->loss.difference, 100 * row->loss.relative);
     return SF_OK;
 }
 
@@ -147,7 +122,7 @@ static sf_status judge_loss_of(sf_paper *paper, size_t group, const group_curves
     }
     sf_rule_loss(row, epochs, epochs + ours->count, pairs, sf_paper_chooses_by_score(paper, group));
     sf_release(epochs);
-    return compare_medians(row, ours, full);
+    return compare_medians(row, paper, group);
 }
 
 static sf_status judge_accuracy_of(sf_paper *paper, size_t group, const group_curves *ours, const group_curves *full) {

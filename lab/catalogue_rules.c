@@ -15,7 +15,7 @@ static const double equal_accuracy = 1; /* points below that are as good */
 const char *sf_paper_word_text(sf_paper_word word) {
     static const char *const words[SF_PAPER_WORDS] = {[SF_NOT_RUN] = "not run",
                                                       [SF_NOT_ENOUGH_RUNS] = "not enough runs",
-                                                      [SF_NO_DIFFERENCE] = "no difference found",
+                                                      [SF_NO_DIFFERENCE_FOUND] = "no difference found",
                                                       [SF_AGREES] = "agrees",
                                                       [SF_DISAGREES] = "disagrees",
                                                       [SF_MIXED] = "mixed",
@@ -256,7 +256,7 @@ void sf_rule_published(sf_paper_row *row, const double *ours /* [count] */, cons
 }
 
 void sf_rule_some_never(sf_paper_row *row, const char *names, size_t count, size_t of) {
-    row->word = of == 0 ? SF_NOT_RUN : count > 0 ? SF_AGREES : SF_NO_DIFFERENCE;
+    row->word = of == 0 ? SF_NOT_RUN : count > 0 ? SF_AGREES : SF_NO_DIFFERENCE_FOUND;
     if (of > 0)
         add_numbers(row, "%zu of %zu never reach %.4g %% with any seed%s%.300s", count, of, near_all,
                     count > 0 ? ": " : "", names);
@@ -301,7 +301,7 @@ static void say_word(sf_paper_row *row) {
     add_numbers(row, "; p = %.2g", row->corrected);
     if (row->together > 1) add_numbers(row, " after Holm's correction over %zu comparisons", row->together);
     add_numbers(row, ", %zu %s%s", row->seeds, row->unit, plural(row->seeds));
-    row->word = row->corrected >= significant ? SF_NO_DIFFERENCE : row->favours ? SF_AGREES : SF_DISAGREES;
+    row->word = row->corrected >= significant ? SF_NO_DIFFERENCE_FOUND : row->favours ? SF_AGREES : SF_DISAGREES;
 }
 
 void sf_rules_correct(sf_paper_row *rows, size_t count) {
@@ -330,8 +330,8 @@ sf_paper_word sf_rule_overall(char sentence[2 * SF_PAPER_TEXT_SIZE], const sf_pa
     snprintf(sentence, (size_t)2 * SF_PAPER_TEXT_SIZE,
              "of %zu comparison%s %zu agree, %zu disagree%s%s%s, %zu show no difference, %zu cannot be told", judged,
              plural(judged), words[SF_AGREES], words[SF_DISAGREES], *against != '\0' ? " (first: " : "", against,
-             *against != '\0' ? ")" : "", words[SF_NO_DIFFERENCE], open);
+             *against != '\0' ? ")" : "", words[SF_NO_DIFFERENCE_FOUND], open);
     if (words[SF_DISAGREES] > 0) return words[SF_AGREES] > 0 ? SF_MIXED : SF_DISAGREES;
     if (open > 0) return SF_NOT_ENOUGH_RUNS;
-    return 2 * words[SF_AGREES] > judged ? SF_AGREES : SF_NO_DIFFERENCE;
+    return 2 * words[SF_AGREES] > judged ? SF_AGREES : SF_NO_DIFFERENCE_FOUND;
 }

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "semfocus/paper.h"
+#include "semfocus/loss_speedup.h"
 
 /* The numbers that the paper's ablation script prints, and a plainer one. `ours` and `full` are the median curves of
  * two mechanisms, one loss per epoch. */

@@ -76,10 +76,10 @@ static void convergence(void **state) {
     assert_int_equal(epochs(never, full_epochs, 10, true), SF_DISAGREES);
     assert_int_equal(epochs(soon, full_epochs, 6, true), SF_AGREES);
     /* not significant, whichever way: neither */
-    assert_int_equal(epochs(mixed, full_epochs, 10, true), SF_NO_DIFFERENCE);
-    assert_int_equal(epochs(half, full_epochs, 10, true), SF_NO_DIFFERENCE);
-    assert_int_equal(epochs(full_epochs, full_epochs, 10, true), SF_NO_DIFFERENCE);
-    assert_int_equal(epochs(never, never, 10, true), SF_NO_DIFFERENCE);
+    assert_int_equal(epochs(mixed, full_epochs, 10, true), SF_NO_DIFFERENCE_FOUND);
+    assert_int_equal(epochs(half, full_epochs, 10, true), SF_NO_DIFFERENCE_FOUND);
+    assert_int_equal(epochs(full_epochs, full_epochs, 10, true), SF_NO_DIFFERENCE_FOUND);
+    assert_int_equal(epochs(never, never, 10, true), SF_NO_DIFFERENCE_FOUND);
     /* too few seeds for a test */
     assert_int_equal(epochs(soon, full_epochs, 5, true), SF_NOT_ENOUGH_RUNS);
     assert_int_equal(epochs(full_epochs, soon, 5, true), SF_NOT_ENOUGH_RUNS);
@@ -90,8 +90,8 @@ static void no_convergence(void **state) {
     (void)state;
     assert_int_equal(epochs(never, full_epochs, 10, false), SF_AGREES);
     assert_int_equal(epochs(soon, full_epochs, 10, false), SF_DISAGREES);
-    assert_int_equal(epochs(half, full_epochs, 10, false), SF_NO_DIFFERENCE);
-    assert_int_equal(epochs(mixed, full_epochs, 10, false), SF_NO_DIFFERENCE);
+    assert_int_equal(epochs(half, full_epochs, 10, false), SF_NO_DIFFERENCE_FOUND);
+    assert_int_equal(epochs(mixed, full_epochs, 10, false), SF_NO_DIFFERENCE_FOUND);
     assert_int_equal(epochs(never, full_epochs, 2, false), SF_NOT_ENOUGH_RUNS);
 }
 
@@ -122,8 +122,8 @@ static void losses(void **state) {
     assert_int_equal(loss(soon, full_epochs, 10, false), SF_DISAGREES);
     assert_int_equal(loss(full_epochs, soon, 10, true), SF_DISAGREES);
     assert_int_equal(loss(full_epochs, soon, 10, false), SF_AGREES);
-    assert_int_equal(loss(mixed, full_epochs, 10, true), SF_NO_DIFFERENCE);
-    assert_int_equal(loss(full_epochs, full_epochs, 10, true), SF_NO_DIFFERENCE);
+    assert_int_equal(loss(mixed, full_epochs, 10, true), SF_NO_DIFFERENCE_FOUND);
+    assert_int_equal(loss(full_epochs, full_epochs, 10, true), SF_NO_DIFFERENCE_FOUND);
     assert_int_equal(loss(soon, full_epochs, 5, true), SF_NOT_ENOUGH_RUNS);
     assert_int_equal(loss(soon, full_epochs, 0, true), SF_NOT_RUN);
 }
@@ -147,8 +147,8 @@ static void accuracies(void **state) {
     assert_int_equal(accuracy(5, 5, 6), SF_AGREES);
     assert_int_equal(accuracy(-0.5, -0.5, 6), SF_AGREES); /* lower for every seed, but surely by less than a point */
     assert_int_equal(accuracy(-10, -10, 6), SF_DISAGREES);
-    assert_int_equal(accuracy(-10, 9, 6), SF_NO_DIFFERENCE);
-    assert_int_equal(accuracy(-10, 6, 6), SF_NO_DIFFERENCE); /* the median is worse, not significantly */
+    assert_int_equal(accuracy(-10, 9, 6), SF_NO_DIFFERENCE_FOUND);
+    assert_int_equal(accuracy(-10, 6, 6), SF_NO_DIFFERENCE_FOUND); /* the median is worse, not significantly */
     assert_int_equal(accuracy(-10, -10, 5), SF_NOT_ENOUGH_RUNS);
     assert_int_equal(accuracy(0, 0, 0), SF_NOT_RUN);
 }
@@ -165,7 +165,7 @@ static void levels(void **state) {
     assert_int_equal(word_of(&row), SF_DISAGREES);
     row = new_row();
     sf_rule_fits(&row, some, 6);
-    assert_int_equal(word_of(&row), SF_NO_DIFFERENCE);
+    assert_int_equal(word_of(&row), SF_NO_DIFFERENCE_FOUND);
     row = new_row();
     sf_rule_fits(&row, all, 3);
     assert_int_equal(word_of(&row), SF_NOT_ENOUGH_RUNS);
@@ -215,7 +215,7 @@ static void paired_values(void **state) {
     assert_int_equal(lower(b, a, 1, 0, 1), SF_SHOWN);
     assert_int_equal(lower(a, b, 0, 0, 6), SF_NOT_RUN);
     a[1] = b[0] = 9; /* one of two values is not lower for the first seed */
-    assert_int_equal(lower(a, b, 6, 0, 6), SF_NO_DIFFERENCE);
+    assert_int_equal(lower(a, b, 6, 0, 6), SF_NO_DIFFERENCE_FOUND);
     a[1] = NAN; /* it does not count */
     assert_int_equal(lower(a, b, 6, 0, 6), SF_NOT_ENOUGH_RUNS);
 }
@@ -249,7 +249,7 @@ static void trends(void **state) {
     (void)state;
     assert_int_equal(rises((const double[]){1, 2, 3, 4, 5, 6, 7, 8}, 8).word, SF_AGREES);
     assert_int_equal(rises((const double[]){8, 7, 6, 5, 4, 3, 2, 1}, 8).word, SF_DISAGREES);
-    assert_int_equal(rises((const double[]){2, 1, 4, 3, 1, 6, 2, 5}, 8).word, SF_NO_DIFFERENCE);
+    assert_int_equal(rises((const double[]){2, 1, 4, 3, 1, 6, 2, 5}, 8).word, SF_NO_DIFFERENCE_FOUND);
     assert_int_equal(rises((const double[]){1, 2, 3, 4}, 4).word, SF_NOT_ENOUGH_RUNS); /* 2 / 4! is more than 0.05 */
     assert_int_equal(rises((const double[]){1, NAN, 2, NAN}, 4).word, SF_NOT_ENOUGH_RUNS);
     assert_int_equal(rises((const double[]){NAN, NAN}, 2).word, SF_NOT_RUN);
@@ -282,8 +282,8 @@ static void holm(void **state) {
         assert_near(rows[i].corrected, corrected[i]);
         assert_int_equal(rows[i].together, 5);
     }
-    static const sf_paper_word words[] = {SF_AGREES,        SF_NO_DIFFERENCE, SF_NO_DIFFERENCE, SF_DISAGREES,
-                                          SF_NO_DIFFERENCE, SF_AGREES,        SF_SHOWN};
+    static const sf_paper_word words[] = {SF_AGREES,        SF_NO_DIFFERENCE_FOUND, SF_NO_DIFFERENCE_FOUND, SF_DISAGREES,
+                                          SF_NO_DIFFERENCE_FOUND, SF_AGREES,        SF_SHOWN};
     for (size_t i = 0; i < 7; i++) assert_int_equal(rows[i].word, words[i]);
     assert_near(rows[5].corrected, 0.01);
     assert_non_null(strstr(rows[0].numbers, "Holm's correction over 5 comparisons"));
@@ -301,9 +301,9 @@ static void nine_comparisons(void **state) {
     }
     rows[4].p = 0.03;
     sf_rules_correct(rows, 9);
-    for (size_t i = 0; i < 9; i++) assert_int_equal(rows[i].word, SF_NO_DIFFERENCE);
+    for (size_t i = 0; i < 9; i++) assert_int_equal(rows[i].word, SF_NO_DIFFERENCE_FOUND);
     char sentence[2 * SF_PAPER_TEXT_SIZE];
-    assert_int_equal(sf_rule_overall(sentence, rows, 9), SF_NO_DIFFERENCE);
+    assert_int_equal(sf_rule_overall(sentence, rows, 9), SF_NO_DIFFERENCE_FOUND);
     assert_non_null(strstr(sentence, "of 9 comparisons 0 agree, 0 disagree, 9 show no difference"));
     /* seven seeds cannot carry nine comparisons, whatever they show */
     const sides few = compare(soon, full_epochs, 7);
@@ -329,12 +329,12 @@ static sf_paper_word overall(const sf_paper_word *words, size_t count) {
 static void one_word_for_all(void **state) {
     (void)state;
     assert_int_equal(overall((const sf_paper_word[]){SF_AGREES, SF_AGREES}, 2), SF_AGREES);
-    assert_int_equal(overall((const sf_paper_word[]){SF_AGREES, SF_AGREES, SF_NO_DIFFERENCE}, 3), SF_AGREES);
-    assert_int_equal(overall((const sf_paper_word[]){SF_AGREES, SF_NO_DIFFERENCE}, 2), SF_NO_DIFFERENCE);
-    assert_int_equal(overall((const sf_paper_word[]){SF_NO_DIFFERENCE}, 1), SF_NO_DIFFERENCE);
+    assert_int_equal(overall((const sf_paper_word[]){SF_AGREES, SF_AGREES, SF_NO_DIFFERENCE_FOUND}, 3), SF_AGREES);
+    assert_int_equal(overall((const sf_paper_word[]){SF_AGREES, SF_NO_DIFFERENCE_FOUND}, 2), SF_NO_DIFFERENCE_FOUND);
+    assert_int_equal(overall((const sf_paper_word[]){SF_NO_DIFFERENCE_FOUND}, 1), SF_NO_DIFFERENCE_FOUND);
     assert_int_equal(overall((const sf_paper_word[]){SF_AGREES, SF_NOT_ENOUGH_RUNS}, 2), SF_NOT_ENOUGH_RUNS);
     assert_int_equal(overall((const sf_paper_word[]){SF_AGREES, SF_NOT_RUN}, 2), SF_NOT_ENOUGH_RUNS);
-    assert_int_equal(overall((const sf_paper_word[]){SF_DISAGREES, SF_NO_DIFFERENCE}, 2), SF_DISAGREES);
+    assert_int_equal(overall((const sf_paper_word[]){SF_DISAGREES, SF_NO_DIFFERENCE_FOUND}, 2), SF_DISAGREES);
     assert_int_equal(overall((const sf_paper_word[]){SF_AGREES, SF_DISAGREES}, 2), SF_MIXED);
     assert_int_equal(overall((const sf_paper_word[]){SF_SHOWN, SF_SHOWN}, 2), SF_SHOWN);
     assert_int_equal(overall((const sf_paper_word[]){SF_SHOWN, SF_AGREES}, 2), SF_AGREES);

@@ -14,18 +14,19 @@
 #ifndef SEMFOCUS_PAPER_H
 #define SEMFOCUS_PAPER_H
 
+#include "semfocus/loss_speedup.h"
 #include "semfocus/measure.h"
 #include "semfocus/study.h"
 
 typedef enum sf_paper_word {
-    SF_NOT_RUN,         /* no run of it is there */
-    SF_NOT_ENOUGH_RUNS, /* some runs are missing, or the seeds are too few for a test */
-    SF_NO_DIFFERENCE,   /* tested, and not significant in either direction */
-    SF_AGREES,          /* significant, in the direction that is stated */
-    SF_DISAGREES,       /* significant, against it */
-    SF_MIXED,           /* some comparisons agree and others disagree */
-    SF_SHOWN,           /* numbers without a judgement: nothing is stated, or one seed cannot be tested */
-    SF_CANNOT_RUN,      /* needs something that is not there yet */
+    SF_NOT_RUN,             /* no run of it is there */
+    SF_NOT_ENOUGH_RUNS,     /* some runs are missing, or the seeds are too few for a test */
+    SF_NO_DIFFERENCE_FOUND, /* tested, and not significant in either direction */
+    SF_AGREES,              /* significant, in the direction that is stated */
+    SF_DISAGREES,           /* significant, against it */
+    SF_MIXED,               /* some comparisons agree and others disagree */
+    SF_SHOWN,               /* numbers without a judgement: nothing is stated, or one seed cannot be tested */
+    SF_CANNOT_RUN,          /* needs something that is not there yet */
     SF_PAPER_WORDS
 } sf_paper_word;
 const char *sf_paper_word_text(sf_paper_word word); /* "not run", "not enough runs", "no difference found", ... */
@@ -75,12 +76,6 @@ sf_status sf_paper_measure(sf_paper *paper, sf_store *store, const sf_paper_watc
 
 enum { SF_PAPER_TEXT_SIZE = 512 };
 
-typedef struct sf_loss_speedup { /* from the median training-loss curves of a mechanism and of full attention */
-    double percent; /* with epochs from 0: the largest over i of 100 #{j < i : ours(j) <= full(i)} / (i + 1) */
-    double times;   /* with epochs from 1: the largest over i of i / min{j : ours(j) <= full(i)}; NaN: there is none */
-    double difference, relative; /* ours - full, and over full: those of largest size; NaN: none is a number */
-} sf_loss_speedup;
-
 typedef struct sf_paper_row { /* one comparison of the entry */
     char what[SF_PAPER_TEXT_SIZE], numbers[SF_PAPER_TEXT_SIZE];
     sf_paper_word word;
@@ -93,7 +88,7 @@ typedef struct sf_paper_row { /* one comparison of the entry */
     size_t family;    /* comparisons with equal numbers are corrected together */
     size_t together;  /* how many those are */
     double corrected; /* p after Holm's correction; NaN as well */
-    bool has_loss;
+    bool has_loss;    /* it is about the training loss, and there are curves */
     sf_loss_speedup loss;
 } sf_paper_row;
 

@@ -329,7 +329,7 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_paper = {
     .name = "paper",
-    .usage = "list | run ID... | status [--scale smoke|laptop|paper] [--figures DIR] [--out FILE.md]",
+    .usage = "list | run ID... [--figures DIR] | status [--out FILE.md]   [--scale smoke|laptop|paper]",
     .summary = "every figure, table and claim of the paper: what it shows and says, what it takes, what our runs say",
     .details =
         "list shows every entry: the figure's curves, what the paper says, what we compare, and how long its missing\n"

@@ -191,15 +191,17 @@ static int concordance(const double *x, const double *y, const size_t *order, si
     return sum;
 }
 
+/* The next order of the lexicographic ones; false after the last. */
 static bool next_order(size_t *order, size_t count) {
-    size_t i = count - 1, j = count - 1;
-    while (i > 0 && order[i - 1] > order[i]) i--;
-    if (i == 0) return false;
-    while (order[j] < order[i - 1]) j--;
-    const size_t pivot = order[i - 1];
-    order[i - 1] = order[j];
-    order[j] = pivot;
-    for (size_t low = i, high = count - 1; low < high; low++, high--) {
+    size_t from = count - 1; /* what follows it falls: it has no next order */
+    while (from > 0 && order[from - 1] > order[from]) from--;
+    if (from == 0) return false;
+    const size_t pivot = order[from - 1];
+    size_t above = from; /* the smallest of them that is above the pivot */
+    while (above + 1 < count && order[above + 1] > pivot) above++;
+    order[from - 1] = order[above];
+    order[above] = pivot;
+    for (size_t low = from, high = count - 1; low < high; low++, high--) {
         const size_t moved = order[low];
         order[low] = order[high];
         order[high] = moved;

@@ -191,7 +191,7 @@ static sf_status print_all(const page *p) {
         "there is **no difference found**, or **not enough runs** for a test. An entry\nagrees if most of its "
         "comparisons agree and none disagrees, and is **mixed** if some agree and some disagree. **Shown** means\n"
         "numbers without a judgement. **Never reached** is said of runs that trained all their epochs, **not run** of "
-        "runs that are not\nthere. `semfocus paper list` tells what entries cost.\n",
+        "runs that are not\nthere. `semfocus paper list` shows how long each entry's missing runs would take.\n",
         marker);
     SF_TRY(print_summary(p));
     for (size_t entry = 0; entry < sf_paper_count(); entry++) SF_TRY(print_entry(p, entry));
@@ -216,7 +216,8 @@ static sf_status check_replaceable(const char *path, long *kept) {
     free(read);
     if (file != NULL) fclose(file);
     if (ours || about.st_size == 0) return SF_OK;
-    return sf_fail(SF_BAD_INPUT, "'%s' is there and was not made by 'semfocus paper status'; name another file", path);
+    return sf_fail(SF_BAD_INPUT, "'%s' already exists and was not made by 'semfocus paper status'; name another file",
+                   path);
 }
 
 static sf_status copy_kept(FILE *out, const char *path, long from) {

@@ -16,16 +16,12 @@
 #define THREE_TASKS "listops,even-pairs,missing-duplicate"
 #define FIRST_FOUR  "listops,parity,even-pairs,missing-duplicate"
 #define OTHER_FOUR  "stack-manipulation,modular-arithmetic-brackets,solve-equation,cycle-navigation"
-#define EIGHT_TASKS FIRST_FOUR "," OTHER_FOUR
 #define TWO_QUICK   "even-pairs,missing-duplicate"
 #define THREE_QUICK "even-pairs,missing-duplicate,stack-manipulation"
 
 #define FULL_AND_TOP_5 "full,topk:5"
 #define MASKS_OF_5     "full,topk:5,banded:5,banded:5+global:1,block:5,block:5+global:1"
 #define NO_GLOBALS     "full,topk:5,topk:9,banded:5,banded:9,block:5,block:9"
-#define ALL_MASKS                                                                                                      \
-    "full,topk:5,topk:9,banded:5,banded:5+global:1,banded:5+global:3,banded:9,banded:9+global:1,banded:9+global:3,"    \
-    "block:5,block:5+global:1,block:5+global:3,block:9,block:9+global:1,block:9+global:3"
 #define K_SWEEP        "topk:1,topk:3,topk:5,topk:9,topk:15,topk:25,full"
 #define PUBLISHED_SEED "140439608"
 

@@ -253,8 +253,11 @@ void sf_rule_published(sf_paper_row *row, const double *ours /* [count] */, cons
     }
     const bool near = worst <= factor;
     row->word = near && all_numbers(ours, judged) ? SF_AGREES : SF_NOT_ENOUGH_RUNS;
-    add_numbers(row, "; a factor of %.3g apart at most, %s %.2g", worst,
-                near ? "allowed" : "one run on either side cannot tell beyond", factor);
+    if (isfinite(worst))
+        add_numbers(row, "; a factor of %.3g apart at most, %s %.2g", worst,
+                    near ? "allowed" : "one run on either side cannot tell beyond", factor);
+    else
+        add_numbers(row, "; one of them is 0 or not known");
 }
 
 void sf_rule_some_never(sf_paper_row *row, const char *names, size_t count, size_t of) {

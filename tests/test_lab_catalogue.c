@@ -235,6 +235,7 @@ static void published_values(void **state) {
     assert_int_equal(published(1, 1e-3), SF_AGREES);            /* the fourth is only shown */
     assert_int_equal(published(2.6, 1e-9), SF_NOT_ENOUGH_RUNS); /* one run on either side cannot disagree */
     assert_int_equal(published(NAN, 1e-9), SF_NOT_ENOUGH_RUNS);
+    assert_int_equal(published(0, 1e-9), SF_NOT_ENOUGH_RUNS); /* an in-degree may be 0 */
 }
 
 static sf_paper_row rises(const double *y, size_t count) {
@@ -282,8 +283,9 @@ static void holm(void **state) {
         assert_near(rows[i].corrected, corrected[i]);
         assert_int_equal(rows[i].together, 5);
     }
-    static const sf_paper_word words[] = {SF_AGREES,        SF_NO_DIFFERENCE_FOUND, SF_NO_DIFFERENCE_FOUND, SF_DISAGREES,
-                                          SF_NO_DIFFERENCE_FOUND, SF_AGREES,        SF_SHOWN};
+    static const sf_paper_word words[] = {SF_AGREES,    SF_NO_DIFFERENCE_FOUND, SF_NO_DIFFERENCE_FOUND,
+                                          SF_DISAGREES, SF_NO_DIFFERENCE_FOUND, SF_AGREES,
+                                          SF_SHOWN};
     for (size_t i = 0; i < 7; i++) assert_int_equal(rows[i].word, words[i]);
     assert_near(rows[5].corrected, 0.01);
     assert_non_null(strstr(rows[0].numbers, "Holm's correction over 5 comparisons"));

@@ -444,7 +444,7 @@ class Verdicts(Paper):
 
     def plan(self, *words):
         """id, task, mechanism and seed of every run, as compare plans them."""
-        out = self.good("compare", *words, "--dry-run", "--store", self.folder / "none").out
+        out = self.good("compare", *words, "--dry-run", "--store", self.folder / "none", timeout=300).out  # it times epochs
         return re.findall(r"^([0-9a-f]{16})  (\S+) +(\S+) +seed (\d+)", out, re.M)
 
     def changed(self):

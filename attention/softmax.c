@@ -5,12 +5,13 @@
 #include <math.h>
 
 #include "attention/attention.h"
+#include "base/elementary.h"
 
 static void softmax(double *weights, const double *scores, size_t kept) {
     double largest = scores[0];
     for (size_t j = 1; j < kept; j++) largest = fmax(largest, scores[j]);
     double total = 0;
-    for (size_t j = 0; j < kept; j++) total += weights[j] = exp(scores[j] - largest);
+    for (size_t j = 0; j < kept; j++) total += weights[j] = sf_exp(scores[j] - largest);
     for (size_t j = 0; j < kept; j++) weights[j] /= total;
 }
 

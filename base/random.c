@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <math.h>
 
+#include "base/elementary.h"
+
 void sf_philox(uint32_t words[4], const sf_index *index, uint32_t draw) {
     const philox4x32_ctr_t counter = {{draw, index->sample, index->step, index->epoch}};
     const philox4x32_key_t key = {{index->seed, index->stream}};
@@ -44,7 +46,7 @@ double sf_draw_unit(sf_draws *draws) {
 
 /* Box and Muller's radius and angle. */
 static double normal_of(double radius_unit, double angle_unit) {
-    return sqrt(-2 * log(radius_unit)) * cos(2 * M_PI * angle_unit);
+    return sqrt(-2 * sf_log(radius_unit)) * sf_cos(2 * M_PI * angle_unit);
 }
 
 double sf_draw_normal(sf_draws *draws) {

@@ -41,7 +41,7 @@ static derived sink_ratio(const sf_block_measures *block, const sf_analysis_info
 
 /* Of full attention over the same scores: e^delta_s / T. */
 static derived ln_stability_of_full(const sf_block_measures *block, const sf_analysis_info *info) {
-    return less(&block->measures[SF_DISPERSION], log((double)info->positions));
+    return less(&block->measures[SF_DISPERSION], info->ln_positions);
 }
 
 static json_t *share(uint64_t part, uint64_t whole) {

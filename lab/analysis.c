@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/elementary.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "lab/comparison.h"
@@ -37,6 +38,7 @@ static void describe(sf_analysis *out, const sf_stored_model *stored, const sf_a
                                    .epoch = stored->epoch,
                                    .samples = request->samples > 0 && request->samples < all ? request->samples : all,
                                    .positions = shape->T,
+                                   .ln_positions = sf_log((double)shape->T),
                                    .blocks = shape->L,
                                    .heads = shape->H,
                                    .k = sf_sink_keys(shape),

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elementary.h"
+
 static const double significant = 0.05;
 static const double near_all = 99;      /* percent of training accuracy */
 static const double above_guess = 10;   /* points that count as having learned something */
@@ -72,8 +74,8 @@ void sf_rule_epochs(sf_paper_row *row, const sf_verdict *v, const sf_summary *us
 void sf_rule_loss(sf_paper_row *row, double *our_epochs /* [count] */, const double *their_epochs, size_t count,
                   bool sooner_is_stated) {
     double *logs = our_epochs;
-    for (size_t i = 0; i < count; i++) logs[i] = log(their_epochs[i] / our_epochs[i]);
-    const double times = exp(sf_quantile(logs, count, 0.5)), p = sf_wilcoxon_test(logs, count);
+    for (size_t i = 0; i < count; i++) logs[i] = sf_log(their_epochs[i] / our_epochs[i]);
+    const double times = sf_exp(sf_quantile(logs, count, 0.5)), p = sf_wilcoxon_test(logs, count);
     if (count > 0)
         add_numbers(row, "to the lowest loss that both reach, paired by seed (median ratio): %.3g times as fast",
                     times);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elementary.h"
 #include "base/random.h"
 #include "base/sorted.h"
 
@@ -90,10 +91,16 @@ sf_interval sf_bootstrap_median(double *values, size_t count, uint32_t seed, uin
 
 double sf_sign_test(size_t wins, size_t losses) {
     const size_t n = wins + losses, fewer = wins < losses ? wins : losses;
-    double tail = 0;
-    for (size_t k = 0; k <= fewer; k++)
-        tail += exp(lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1) - (double)n * M_LN2);
-    return fmin(1.0, 2 * tail);
+    int exponent = 0; /* of (n over fewer) = most * 2^exponent, which no double may hold */
+    double most = 1;
+    for (size_t i = 1; i <= fewer; i++) {
+        int grown;
+        most = frexp(most * (double)(n - fewer + i) / (double)i, &grown);
+        exponent += grown;
+    }
+    double share = 1, tail = 1; /* (n over k) and the sum of them, in units of (n over fewer) */
+    for (size_t k = fewer; k > 0; k--) tail += share *= (double)k / (double)(n - k + 1);
+    return fmin(1.0, ldexp(2 * most * tail, exponent - (int)n));
 }
 
 static int by_size(const void *a, const void *b) {
@@ -129,7 +136,7 @@ static double normal_tail(const double *differences, size_t count, size_t extrem
     }
     const double mean = 0.5 * (double)(count * (count + 1));
     const double z = fmax(0, mean - (double)extreme - 1) / sqrt(variance); /* 1: half a doubled unit, for continuity */
-    return 0.5 * erfc(z * M_SQRT1_2);
+    return 0.5 * sf_erfc(z * M_SQRT1_2);
 }
 
 double sf_wilcoxon_test(double *differences, size_t count) {
@@ -147,5 +154,5 @@ double sf_wilcoxon_test(double *differences, size_t count) {
 }
 
 double sf_smallest_p(size_t pairs) {
-    return fmin(1.0, 2 * pow(0.5, (double)pairs));
+    return fmin(1.0, ldexp(2, -(int)pairs));
 }

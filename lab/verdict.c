@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elementary.h"
 #include "base/memory.h"
 
 static const double significant = 0.05;
@@ -156,7 +157,7 @@ static void compare_pairs(sf_verdict *v, pairing *p, size_t our_count, size_t th
         if (isnan(ratio)) continue;
         v->at_least |= bounded && mine.reached;
         v->at_most |= bounded && other.reached;
-        p->logs[ratio_count] = log(ratio);
+        p->logs[ratio_count] = sf_log(ratio);
         p->ratios[ratio_count++] = ratio;
     }
     v->interval = (sf_interval){NAN, NAN}; /* one value says nothing about its spread */

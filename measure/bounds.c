@@ -2,8 +2,14 @@
 
 #include <math.h>
 
+#include "base/elementary.h"
+
 static double square(double x) {
     return x * x;
+}
+
+static double cube(double x) {
+    return x * x * x;
 }
 
 const char *sf_bound_kind_name(sf_bound_kind kind) {
@@ -12,14 +18,14 @@ const char *sf_bound_kind_name(sf_bound_kind kind) {
 }
 
 /* ReLU's slopes are 0 and 1. GELU's, Phi(z) + z phi(z), is largest where its derivative (2 - z^2) phi(z) changes its
- * sign: at sqrt 2. Mish's largest was bracketed near 1.4906 (tests/test_measure_bounds_softmax.c searches for a larger
- * one). */
+ * sign: at sqrt 2, where it is erfc(-1) / 2 + 1 / (e sqrt pi). Mish's largest was bracketed near 1.4906
+ * (tests/test_measure_bounds_softmax.c searches for a larger one). */
 double sf_activation_slope(sf_activation activation) {
     switch (activation) {
     case SF_RELU:
         return 1;
     case SF_GELU:
-        return 0.5 * erfc(-1) + exp(-1) / sqrt(M_PI);
+        return 1.1289041451851547;
     case SF_MISH:
         return 1.0884982;
     }
@@ -27,7 +33,7 @@ double sf_activation_slope(sf_activation activation) {
 }
 
 double sf_largest_weight(double dispersion, double kept) {
-    return 1 / (1 + (kept - 1) * exp(-dispersion));
+    return 1 / (1 + (kept - 1) * sf_exp(-dispersion));
 }
 
 static double softmax_slope(double dispersion, double kept) {
@@ -35,13 +41,13 @@ static double softmax_slope(double dispersion, double kept) {
 }
 
 double sf_softmax_stability(sf_bound_kind kind, double dispersion, double separation, double kept) {
-    const double published = exp(dispersion) / kept, slope = softmax_slope(dispersion, kept);
+    const double published = sf_exp(dispersion) / kept, slope = softmax_slope(dispersion, kept);
     switch (kind) {
     case SF_BOUND_PUBLISHED:
         return published * (1 + 1 / separation);
     case SF_BOUND_PROVEN: /* a change of the kept set takes a step of sqrt(2) separation, and the weights move by at
                            * most sqrt(2) */
-        return fmax(slope, fmin(hypot(slope, sf_largest_weight(dispersion, kept) / separation), 1 / separation));
+        return fmax(slope, fmin(sf_hypot(slope, sf_largest_weight(dispersion, kept) / separation), 1 / separation));
     default:
         return slope;
     }
@@ -76,7 +82,7 @@ static double input_published(const layer *at, const sf_head_norms *head) {
     const sf_bound_domain *d = at->domain;
     const double beta = fmax(1, d->in_degree / d->fewest_kept), reach = head->gamma * square(at->reach);
     const double jumps = keys_change(at, head) ? 2 * (1 + 1 / d->separation) : 1;
-    return head->upsilon * exp(d->dispersion) * (reach * (1 + beta) * jumps + beta);
+    return head->upsilon * sf_exp(d->dispersion) * (reach * (1 + beta) * jumps + beta);
 }
 
 static double input_proven(const layer *at, const sf_head_norms *head) {
@@ -84,7 +90,7 @@ static double input_proven(const layer *at, const sf_head_norms *head) {
     /* Between two inputs dispersions may be as large as the tokens allow. */
     const double smooth = input_slope(at, head, 2 * reach);
     if (!keys_change(at, head)) return smooth;
-    return hypot(smooth, 2 * head->upsilon * reach * (1 + sqrt(at->domain->in_degree)) / at->domain->separation);
+    return sf_hypot(smooth, 2 * head->upsilon * reach * (1 + sqrt(at->domain->in_degree)) / at->domain->separation);
 }
 
 static double input_of(const layer *at, const sf_head_norms *head, sf_bound_kind kind) {
@@ -101,27 +107,27 @@ static double input_of(const layer *at, const sf_head_norms *head, sf_bound_kind
 /* How far the context moves for a unit of |G|, G = q^T k: section 3. */
 static double score_matrix_slope(const layer *at, const sf_head_norms *head, sf_bound_kind kind) {
     const sf_bound_domain *d = at->domain;
-    const double smooth = d->most_kept > 1 ? head->upsilon * pow(at->reach, 3) : 0;
+    const double smooth = d->most_kept > 1 ? head->upsilon * cube(at->reach) : 0;
     const double jumps = at->by_score ? 2 * (1 + 1 / d->separation) : 1;
-    const double published = head->upsilon * pow(at->reach, 3) * exp(d->dispersion) * jumps;
+    const double published = head->upsilon * cube(at->reach) * sf_exp(d->dispersion) * jumps;
     switch (kind) {
     case SF_BOUND_PUBLISHED:
         return published;
     case SF_BOUND_PROVEN:
-        return at->by_score ? fmin(published, head->upsilon * pow(at->reach, 3) * fmax(1, 2 / d->separation)) : smooth;
+        return at->by_score ? fmin(published, head->upsilon * cube(at->reach) * fmax(1, 2 / d->separation)) : smooth;
     default:
         return smooth;
     }
 }
 
 static double weights_of_head(const layer *at, const sf_head_norms *head, double scale, sf_bound_kind kind) {
-    const double moved = scale * hypot(head->q, head->k);
-    return hypot(moved > 0 ? moved * score_matrix_slope(at, head, kind) : 0, at->reach);
+    const double moved = scale * sf_hypot(head->q, head->k);
+    return sf_hypot(moved > 0 ? moved * score_matrix_slope(at, head, kind) : 0, at->reach);
 }
 
 /* sqrt(3) |V| (|A|^2 R^4 (4 T + 1) + T)^(1/2). */
 static double length_law(const layer *at, const sf_head_norms *head) {
-    return sqrt(3) * head->upsilon * sqrt(square(head->gamma) * pow(at->reach, 4) * (4 * at->T + 1) + at->T);
+    return sqrt(3) * head->upsilon * sqrt(square(head->gamma) * square(square(at->reach)) * (4 * at->T + 1) + at->T);
 }
 
 static void attention_bounds(sf_block_bounds *out, const layer *at, const sf_block_norms *norms, const sf_shape *s) {
@@ -138,13 +144,13 @@ static void attention_bounds(sf_block_bounds *out, const layer *at, const sf_blo
     for (sf_bound_kind kind = 0; kind < SF_BOUND_KINDS; kind++) {
         double input = 0, weights = 0;
         for (size_t h = 0; h < s->H; h++) {
-            input = hypot(input, input_of(at, &norms->heads[h], kind));
+            input = sf_hypot(input, input_of(at, &norms->heads[h], kind));
             weights = fmax(weights, weights_of_head(at, &norms->heads[h], scale, kind));
         }
         out->softmax[kind] =
             sf_softmax_stability(kind, at->domain->dispersion, at->domain->separation, at->domain->fewest_kept);
         out->attention_input[kind] = norms->wo * input;
-        out->attention_weights[kind] = hypot(norms->wo * weights, sqrt(values * square(at->reach) + 1));
+        out->attention_weights[kind] = sf_hypot(norms->wo * weights, sqrt(values * square(at->reach) + 1));
     }
 }
 
@@ -158,7 +164,7 @@ void sf_block_bounds_of(sf_block_bounds *out, const sf_block_norms *norms, const
                         const sf_bound_domain *domain) {
     const layer at = {.domain = domain,
                       .T = (double)s->T,
-                      .reach = hypot(domain->token_norm, 1),
+                      .reach = sf_hypot(domain->token_norm, 1),
                       .by_score = s->attention.selector->selects_by == SF_BY_SCORE && domain->separation < INFINITY};
     *out = (sf_block_bounds){.domain = *domain, .wo = norms->wo, .w1 = norms->w1, .w2 = norms->w2};
     out->sink_ratio = domain->in_degree / domain->fewest_kept;
@@ -168,17 +174,17 @@ void sf_block_bounds_of(sf_block_bounds *out, const sf_block_norms *norms, const
     out->attention_norm = 1 / domain->attention_deviation;
     out->mlp_norm = 1 / domain->mlp_deviation;
     out->mlp_input = norms->w2 * slope * norms->w1;
-    out->mlp_weights = hypot(norms->w2 * slope * reach, hypot(norms->w1 * reach, 1));
+    out->mlp_weights = sf_hypot(norms->w2 * slope * reach, sf_hypot(norms->w1 * reach, 1));
     for (sf_bound_kind kind = 0; kind < SF_BOUND_KINDS; kind++) {
         const double input = out->attention_input[kind], weights = out->attention_weights[kind];
         if (s->norm == SF_PRE_NORM) {
             const double rest = 1 + out->mlp_input * out->mlp_norm;
             out->block_input[kind] = (1 + input * out->attention_norm) * rest;
-            out->block_weights[kind] = hypot(weights * rest, out->mlp_weights);
+            out->block_weights[kind] = sf_hypot(weights * rest, out->mlp_weights);
         } else {
             const double rest = out->attention_norm * (1 + out->mlp_input) * out->mlp_norm;
             out->block_input[kind] = (1 + input) * rest;
-            out->block_weights[kind] = hypot(weights * rest, out->mlp_weights * out->mlp_norm);
+            out->block_weights[kind] = sf_hypot(weights * rest, out->mlp_weights * out->mlp_norm);
         }
     }
 }
@@ -186,7 +192,7 @@ void sf_block_bounds_of(sf_block_bounds *out, const sf_block_norms *norms, const
 /* log10 of the hypotenuse of 10^a and 10^b. */
 static double log10_hypot(double a, double b) {
     const double larger = fmax(a, b), smaller = fmin(a, b);
-    return larger == smaller ? larger + log10(2) / 2 : larger + log10(hypot(1, pow(10, smaller - larger)));
+    return larger == smaller ? larger + sf_log10(2) / 2 : larger + sf_log10(sf_hypot(1, sf_pow(10, smaller - larger)));
 }
 
 /* Largest norm of a row of the last block's output: what the head sees of a mean of them. Section 5. */
@@ -205,9 +211,9 @@ static double pooled_norm(const sf_model *model, const float *params, const sf_b
     for (size_t l = 0; l < s->L; l++) {
         double values = 0;
         for (size_t h = 0; h < s->H; h++) values += square(norms[l].heads[h].upsilon);
-        const double token = hypot(bounds->blocks[l].domain.token_norm, 1);
-        reach += norms[l].wo * hypot(sqrt(values) * token, 1);
-        reach += norms[l].w2 * hypot(norms[l].w1 * mlp_reach(s), 1);
+        const double token = sf_hypot(bounds->blocks[l].domain.token_norm, 1);
+        reach += norms[l].wo * sf_hypot(sqrt(values) * token, 1);
+        reach += norms[l].w2 * sf_hypot(norms[l].w1 * mlp_reach(s), 1);
     }
     return reach;
 }
@@ -217,16 +223,16 @@ static sf_status compose(sf_bounds *bounds, const sf_model *model, const float *
     const sf_shape *s = &model->shape;
     double head;
     SF_TRY(sf_linear_norm(&head, sf_model_head(model), params, 0, s->classes));
-    const double to_loss = log10(sqrt(2) * head);
+    const double to_loss = sf_log10(sqrt(2) * head);
     for (sf_bound_kind kind = 0; kind < SF_BOUND_KINDS; kind++) {
         double above = to_loss; /* from the rows after block l (Frobenius over sqrt(T)) to the loss */
-        double all = log10(sqrt(2) * hypot(pooled_norm(model, params, bounds, norms), 1));
+        double all = sf_log10(sqrt(2) * sf_hypot(pooled_norm(model, params, bounds, norms), 1));
         for (size_t l = s->L; l-- > 0;) {
-            all = log10_hypot(all, above + log10(bounds->blocks[l].block_weights[kind]));
-            above += log10(bounds->blocks[l].block_input[kind]);
+            all = log10_hypot(all, above + sf_log10(bounds->blocks[l].block_weights[kind]));
+            above += sf_log10(bounds->blocks[l].block_input[kind]);
         }
-        bounds->log10_loss_embedding[kind] = above - log10((double)s->T) / 2;
-        bounds->log10_loss_weights[kind] = log10_hypot(all, above + log10((double)s->C) / 2);
+        bounds->log10_loss_embedding[kind] = above - sf_log10((double)s->T) / 2;
+        bounds->log10_loss_weights[kind] = log10_hypot(all, above + sf_log10((double)s->C) / 2);
     }
     return SF_OK;
 }

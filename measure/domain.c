@@ -76,7 +76,10 @@ static void see(void *context, size_t worker, const sf_sight *sight) {
     double *attention = place_of(at, ATTENTION_DEVIATION, sight), *mlp = place_of(at, MLP_DEVIATION, sight);
     for (size_t t = 0; t < s->T; t++) {
         double sum = 0;
-        for (size_t c = 0; c < s->C; c++) sum += pow((double)sight->input[t * Cp + c], 2);
+        for (size_t c = 0; c < s->C; c++) {
+            const double x = (double)sight->input[t * Cp + c];
+            sum += x * x;
+        }
         norm[t] = sqrt(sum);
         /* A row without variance has factor 0 and is outside of every domain. */
         attention[t] = sight->attention_rstd[t] > 0 ? 1 / (double)sight->attention_rstd[t] : 0;

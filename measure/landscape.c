@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <pthread.h>
 
+#include "base/elementary.h"
 #include "base/threads.h"
 #include "kernels/cpu/cpu.h"
 #include "train/backend.h"
@@ -43,10 +44,10 @@ static void draw_four(double out[4], uint32_t seed, size_t direction, size_t ten
     uint32_t words[4];
     sf_philox(words, &index, draw);
     for (size_t i = 0; i < 4; i += 2) {
-        const double radius = sqrt(-2 * log(((double)words[i] + 0.5) * 0x1p-32));
+        const double radius = sqrt(-2 * sf_log(((double)words[i] + 0.5) * 0x1p-32));
         const double angle = circle * (((double)words[i + 1] + 0.5) * 0x1p-32);
-        out[i] = radius * cos(angle);
-        out[i + 1] = radius * sin(angle);
+        out[i] = radius * sf_cos(angle);
+        out[i + 1] = radius * sf_sin(angle);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/elementary.h"
 #include "base/hash.h"
 
 typedef struct table_writer {
@@ -95,10 +96,10 @@ uint64_t sf_model_hash(const sf_model *model, const float *block /* [size] */) {
 }
 
 void sf_positions(double *out /* [T,C] */, size_t T, size_t C) {
-    for (size_t t = 0; t < T; t++)
-        for (size_t c = 0; c < C; c++) {
-            const size_t even = c - c % 2;
-            const double wavelength = pow(10000.0, (double)even / (double)C);
-            out[t * C + c] = c % 2 == 0 ? sin((double)t / wavelength) : cos((double)t / wavelength);
-        }
+    for (size_t c = 0; c < C; c++) {
+        const size_t even = c - c % 2;
+        const double wavelength = sf_pow(10000.0, (double)even / (double)C);
+        for (size_t t = 0; t < T; t++)
+            out[t * C + c] = c % 2 == 0 ? sf_sin((double)t / wavelength) : sf_cos((double)t / wavelength);
+    }
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/elementary.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "io/atomic_file.h"
@@ -56,7 +57,7 @@ static const char *bound_of(const sf_group *group, bool inverse) {
 }
 
 static void print_verdict(FILE *out, const sf_group *group) {
-    const bool faster = group->speedup >= 1, near_one = fabs(log(group->speedup)) < log(1.05);
+    const bool faster = group->speedup >= 1, near_one = fabs(sf_log(group->speedup)) < sf_log(1.05);
     fputs("<li><span class=\"factor\">", out);
     if (group->converged == 0)
         fprintf(out, "0 of %zu</span><span class=\"direction\">reach%s 95 %%</span><p>", group->finished,

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/elementary.h"
 #include "base/memory.h"
 #include "lab/statistics.h"
 #include "report/figure.h"
@@ -59,14 +60,15 @@ static void choose_scales(drawing *d) {
         high = fmax(high, c2_of(&d->points[i]));
     }
     d->frame.x = (sf_scale){.low = 0, .high = 1.08 * farthest};
-    d->frame.y = (sf_scale){.low = pow(10, floor(log10(low))), .high = pow(10, ceil(log10(high))), .is_log = true};
+    d->frame.y =
+        (sf_scale){.low = sf_pow(10, floor(sf_log10(low))), .high = sf_pow(10, ceil(sf_log10(high))), .is_log = true};
 }
 
 /* The edge of where the condition holds, from the bottom of the frame to its top; 0 where it holds nowhere. */
 static void trace(double c1[STEPS + 1], double c2[STEPS + 1], const drawing *d, double dispersion, double sink_ratio) {
-    const double low = log10(d->frame.y.low), high = log10(d->frame.y.high);
+    const double low = sf_log10(d->frame.y.low), high = sf_log10(d->frame.y.high);
     for (size_t i = 0; i <= STEPS; i++) {
-        c2[i] = pow(10, low + (high - low) * (double)i / STEPS);
+        c2[i] = sf_pow(10, low + (high - low) * (double)i / STEPS);
         c1[i] = fmax(0, sf_condition_limit(d->condition, dispersion, sink_ratio, c2[i]));
     }
 }

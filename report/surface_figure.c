@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/elementary.h"
 #include "base/memory.h"
 #include "report/contour.h"
 #include "report/svg.h"
@@ -61,7 +62,7 @@ static void choose_scale(map *m, const sf_landscape *landscape) {
 
 static double counted(const map *m, double value) {
     if (!m->scale.is_log) return value;
-    return log10(fmax(value, m->scale.low));
+    return sf_log10(fmax(value, m->scale.low));
 }
 
 static sf_status open_map(map *m, const sf_landscape *landscape, size_t i, sf_surface_quantity quantity) {
@@ -94,7 +95,7 @@ static double shade(const map *m, double value) {
 static size_t colour_of_cell(const map *m, size_t row, size_t column) {
     const double value = m->drawn[row * m->cells + column];
     if (isnan(value)) return COLOURS;
-    const size_t number = (size_t)(shade(m, m->scale.is_log ? pow(10, value) : value) * COLOURS);
+    const size_t number = (size_t)(shade(m, m->scale.is_log ? sf_pow(10, value) : value) * COLOURS);
     return number < COLOURS ? number : COLOURS - 1;
 }
 
@@ -161,11 +162,11 @@ static size_t choose_levels(level levels[MOST_LEVELS], const map *m) {
     if (m->is_empty) return 0;
     const size_t named = sf_scale_ticks(ticks, &m->scale, 8, false);
     for (size_t i = 0; i < named; i++) levels[count++] = (level){ticks[i], true};
-    const double decades = m->scale.is_log ? log10(m->scale.high / m->scale.low) : 0;
+    const double decades = m->scale.is_log ? sf_log10(m->scale.high / m->scale.low) : 0;
     if (decades < 3 || decades > 6) return count;
-    for (int power = (int)floor(log10(m->scale.low)); power <= (int)log10(m->scale.high); power++)
+    for (int power = (int)floor(sf_log10(m->scale.low)); power <= (int)sf_log10(m->scale.high); power++)
         for (int i = 0; i < 2; i++) {
-            const double value = (i == 0 ? 2 : 5) * pow(10, power);
+            const double value = (i == 0 ? 2 : 5) * sf_pow(10, power);
             if (value > m->scale.low && value < m->scale.high) levels[count++] = (level){value, false};
         }
     return count;

@@ -3,8 +3,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/elementary.h"
+
 static double transformed(const sf_scale *scale, double value) {
-    return scale->is_log ? log10(value) : value;
+    return scale->is_log ? sf_log10(value) : value;
 }
 
 double sf_scale_place(const sf_scale *scale, double value) {
@@ -17,20 +19,20 @@ double sf_scale_place(const sf_scale *scale, double value) {
 
 /* 1, 2 or 5 times a power of ten, so that about `wanted` steps fit. */
 static double round_step(double span, size_t wanted) {
-    const double rough = span / (double)wanted, power = pow(10, floor(log10(rough)));
+    const double rough = span / (double)wanted, power = sf_pow(10, floor(sf_log10(rough)));
     const double share = rough / power;
     return power * (share <= 1 ? 1 : share <= 2 ? 2 : share <= 5 ? 5 : 10);
 }
 
 /* Powers of ten; where the scale spans few of them, also 2 and 5 times those. */
 static size_t log_ticks(double *ticks, const sf_scale *scale) {
-    const double low = log10(scale->low), high = log10(scale->high);
+    const double low = sf_log10(scale->low), high = sf_log10(scale->high);
     const int step = (int)((high - low) / 8) + 1;
     const size_t factors = high - low < 3 ? 3 : 1;
     size_t count = 0;
     for (int power = (int)floor(low); power <= (int)ceil(high); power += step) {
         for (size_t i = 0; i < factors && count < SF_MOST_TICKS; i++) {
-            const double tick = (double[]){1, 2, 5}[i] * pow(10, power);
+            const double tick = (double[]){1, 2, 5}[i] * sf_pow(10, power);
             if (tick >= scale->low && tick <= scale->high) ticks[count++] = tick;
         }
     }
@@ -89,7 +91,7 @@ void sf_markup_text(FILE *out, const char *text) {
 
 void sf_svg_tick(FILE *out, double tick, bool is_log) {
     if (is_log && (tick < 1e-3 || tick > 1e4)) {
-        const double power = floor(log10(tick) + 1e-9), factor = tick / pow(10, power);
+        const double power = floor(sf_log10(tick) + 1e-9), factor = tick / sf_pow(10, power);
         if (factor > 1.5) fprintf(out, "%.0f·", factor);
         fprintf(out, "10<tspan dy=\"-5\" font-size=\"9\">%.0f</tspan>", power);
     } else

@@ -64,6 +64,9 @@ static void sign_test_is_scipys(void **state) {
                  {5, 5, 1},      {0, 10, 0.001953125}, {16, 4, 0.01181793212890625}, {0, 0, 1}};
     for (size_t i = 0; i < COUNT(cases); i++)
         assert_near(sf_sign_test(cases[i].wins, cases[i].losses), cases[i].p, 1e-12);
+    assert_near(sf_sign_test(1000, 1100), 0.030720707864242296, 1e-15); /* Python's exact fractions */
+    assert_near(sf_sign_test(0, 1060), 0x1p-1059, 0);
+    assert_near(sf_sign_test(1500, 1500), 1, 0);
     assert_near(sf_smallest_p(5), 0.0625, 0);
     assert_near(sf_smallest_p(6), sf_sign_test(6, 0), 1e-15);
     assert_near(sf_smallest_p(0), 1, 0);

@@ -2,15 +2,27 @@
 
 #include <math.h>
 
-double sf_gradient_norm(const float *gradient, size_t size) {
-    enum { LANES = 8 }; /* independent sums, so that additions need not wait for each other */
+#include "base/elementary.h"
+#include "base/sizes.h"
+
+enum { LANES = 16, STRETCH = 1024 };
+
+/* As sums over a row in docs/numerics.md, in double. */
+static double sum_of_squares(const float *x, size_t count) {
     double sums[LANES] = {0};
     size_t i = 0;
-    for (; i + LANES <= size; i += LANES)
-        for (size_t l = 0; l < LANES; l++) sums[l] += (double)gradient[i + l] * (double)gradient[i + l];
-    for (; i < size; i++) sums[0] += (double)gradient[i] * (double)gradient[i];
+    for (; i + LANES <= count; i += LANES)
+        for (size_t l = 0; l < LANES; l++) sums[l] += (double)x[i + l] * (double)x[i + l];
+    for (size_t l = 0; i + l < count; l++) sums[l] += (double)x[i + l] * (double)x[i + l];
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half; l++) sums[l] += sums[l + half];
+    return sums[0];
+}
+
+double sf_gradient_norm(const float *gradient, size_t size) {
     double total = 0;
-    for (size_t l = 0; l < LANES; l++) total += sums[l];
+    for (size_t first = 0; first < size; first += STRETCH)
+        total += sum_of_squares(gradient + first, sf_smaller(size - first, STRETCH));
     return sqrt(total);
 }
 
@@ -40,8 +52,8 @@ static void adam(float *params, float *const *moments, const float *gradient, fl
     const float fresh1 = (float)(1.0 - config->beta1), fresh2 = (float)(1.0 - config->beta2);
     const float penalty = config->optimizer == SF_ADAM ? (float)config->weight_decay : 0.0F;
     const float keep = config->optimizer == SF_ADAMW ? (float)(1.0 - lr * config->weight_decay) : 1.0F;
-    const float rate = (float)(lr / (1.0 - pow(config->beta1, (double)step)));
-    const float widen = (float)(1.0 / sqrt(1.0 - pow(config->beta2, (double)step)));
+    const float rate = (float)(lr / (1.0 - sf_pow(config->beta1, (double)step)));
+    const float widen = (float)(1.0 / sqrt(1.0 - sf_pow(config->beta2, (double)step)));
     float *first = moments[0], *second = moments[1];
     for (size_t i = 0; i < size; i++) {
         const float slope = factor * gradient[i] + penalty * params[i];
@@ -65,12 +77,12 @@ double sf_learning_rate(const sf_config *config, size_t epoch, size_t step, size
     case SF_CONSTANT:
         return config->lr;
     case SF_DECAY:
-        return config->lr * pow(config->gamma, (double)(epoch - 1));
+        return config->lr * sf_pow(config->gamma, (double)(epoch - 1));
     case SF_COSINE: {
         const double steps = (double)steps_per_epoch, now = (double)(epoch - 1) * steps + (double)step;
         const double warm = (double)config->warmup * steps, all = (double)config->epochs * steps;
         if (now < warm) return config->lr * (now + 1) / warm;
-        return config->lr * 0.5 * (1 + cos(M_PI * (now - warm) / (all - warm)));
+        return config->lr * 0.5 * (1 + sf_cos(M_PI * (now - warm) / (all - warm)));
     }
     }
     return config->lr;

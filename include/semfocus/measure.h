@@ -57,6 +57,7 @@ typedef struct sf_analysis_info {
     sf_analysis_request request;
     size_t epoch; /* of the weights; 0: initial */
     size_t samples, positions, blocks, heads;
+    double ln_positions; /* the same bits on every machine, unlike libm's */
     size_t k;            /* keys that the sink ratio counts by: of the spelling, or all */
     bool has_separation; /* and so conditions */
 } sf_analysis_info;

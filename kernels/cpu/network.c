@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/elementary.h"
 #include "base/sizes.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/selection.h"
@@ -434,12 +435,11 @@ static double cross_entropy(double *logits, bool *correct, int32_t label, size_t
             guess = i;
         }
     const double target = logits[label];
-    for (size_t i = 0; i < classes; i++) total += logits[i] = exp(logits[i] - largest);
+    for (size_t i = 0; i < classes; i++) total += logits[i] = sf_exp(logits[i] - largest);
     for (size_t i = 0; i < classes; i++) logits[i] /= total;
     logits[label] -= 1.0;
     *correct = guess == (size_t)label;
-    /* cppcheck-suppress invalidFunctionArg ; total is at least 1: the largest logit's own term */
-    return log(total) + largest - target;
+    return sf_log(total) + largest - target;
 }
 
 /* Mean over positions, linear head, loss of sequence n; with a gradient, starts the backward pass: dx.

@@ -181,7 +181,7 @@ class AsPublished(Paper):
                 self.assertEqual(line[1].split(", "), row["study"]["task"])
                 self.assertIn(", ".join(row["study"]["activation"]), line[2])
         self.assertNotRegex(generated, r"\bnever,|\bnever \|")
-        self.assertIn("version 1", kept)
+        self.assertIn("numerics version 3", kept)
 
 
 class EmptyStore(Paper):

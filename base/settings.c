@@ -80,8 +80,8 @@ static const sf_setting table[] = {
      "sequences to sample (evaluate: as many as the run holds out unless given)"},
     {"out", SF_TEXT, SF_GROUP_OUT, AT(out), "", 0, SF_PATH_SIZE, NULL, "FILE",
      "file to write; if not given, report.html for a report and standard output for all else"},
-    {"figures", SF_TEXT, SF_GROUP_REPORT | SF_GROUP_ANALYSIS, AT(figures), "", 0, SF_PATH_SIZE, NULL, "DIR",
-     "folder for each figure as SVG and its data as CSV"},
+    {"figures", SF_TEXT, SF_GROUP_REPORT | SF_GROUP_ANALYSIS | SF_GROUP_PAPER, AT(figures), "", 0, SF_PATH_SIZE, NULL,
+     "DIR", "folder for each figure as SVG and its data as CSV"},
     {"plot", SF_FLAG, SF_GROUP_REPORT, AT(plot), "no", 0, 0, NULL, NULL, "also plot in the terminal"},
 
     {"store", SF_TEXT, SF_GROUP_STORE, AT(store), "semfocus-runs", 0, SF_PATH_SIZE, NULL, "DIR",

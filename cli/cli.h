@@ -75,6 +75,9 @@ int run_study(const sf_study *study, sf_store *store, const sf_config *config, c
 
 /* The whole of compare, for a study whose tasks and settings are set: plan, run, table, verdicts, report. */
 int conduct_study(sf_study *study, const cli_request *request);
+/* null where it is not finite. */
+json_t *number_or_null(double value);
+json_t *loss_speedup_as_json(const sf_loss_speedup *loss);
 /* Table and verdicts, or JSON. */
 int print_results(const sf_study *study, bool json);
 /* Page, figures and plot of a judged study, as the settings ask for them. */

@@ -5,26 +5,72 @@
 
 #include "cli/progress.h"
 
-static json_t *listed_as_json(const sf_paper_info *info, const sf_paper_result *result, sf_paper_scale scale,
-                              double seconds) {
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:s, s:o}", "id", info->id, "title", info->title, "says",
-                     info->statement, "scale", sf_paper_scale_name(scale), "runs", (json_int_t)result->runs, "finished",
-                     (json_int_t)result->finished, "seconds_left",
+static json_t *text_or_null(const char *text) {
+    return *text != '\0' ? json_string(text) : json_null();
+}
+
+/* "full, topk:5" as a list. */
+static json_t *values_as_json(const char *values) {
+    json_t *list = json_array();
+    for (const char *at = values; *at != '\0';) {
+        const size_t length = strcspn(at, ",");
+        json_array_append_new(list, json_stringn(at, length));
+        at += length;
+        at += strspn(at, ", ");
+    }
+    return list;
+}
+
+/* Tasks, mechanisms, activations, seeds, and what else the entry chooses. */
+static json_t *study_as_json(const sf_paper *paper) {
+    static const char *const always[] = {"task", "attention", "activation", "seed"};
+    char values[SF_PAPER_VALUES_SIZE];
+    if (sf_paper_study(paper) == NULL) return json_null();
+    json_t *study = json_object();
+    const sf_setting *setting;
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++) {
+        sf_paper_values(values, paper, NULL, always[i]);
+        json_object_set_new(study, always[i], values_as_json(values));
+    }
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
+        if (!sf_paper_chooses(paper, setting) || json_object_get(study, setting->name) != NULL) continue;
+        sf_paper_values(values, paper, NULL, setting->name);
+        json_object_set_new(study, setting->name, values_as_json(values));
+    }
+    return study;
+}
+
+static json_t *listed_as_json(const sf_paper_info *info, const sf_paper *paper, sf_paper_scale scale, double seconds) {
+    const sf_paper_result *result = sf_paper_result_of(paper);
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s, s:o, s:I, s:I, s:o, s:s, s:o}", "id", info->id, "title",
+                     info->title, "shows", info->shows, "says", text_or_null(info->statement), "ours",
+                     text_or_null(info->ours), "scale", sf_paper_scale_name(scale), "study", study_as_json(paper),
+                     "runs", (json_int_t)result->runs, "finished", (json_int_t)result->finished, "seconds_left",
                      info->unavailable == NULL ? json_real(seconds) : json_null(), "note", info->note, "unavailable",
                      info->unavailable != NULL ? json_string(info->unavailable) : json_null());
 }
 
-static void print_listed(const sf_paper_info *info, const sf_paper_result *result, double seconds) {
+static void print_about(const sf_paper_info *info, const char *indent) {
+    printf("%sshows: %s\n", indent, info->shows);
+    if (*info->statement != '\0') printf("%sthe paper says: %s\n", indent, info->statement);
+    if (*info->ours != '\0') printf("%sour comparison: %s\n", indent, info->ours);
+}
+
+static void print_listed(const sf_paper_info *info, const sf_paper *paper, double seconds) {
+    const sf_paper_result *result = sf_paper_result_of(paper);
     char left[32];
     say_time(left, seconds);
     printf("%-30s ", info->id);
     if (info->unavailable != NULL)
-        printf("%s\n", info->unavailable);
+        printf("cannot be run yet: %s\n", info->unavailable);
+    else if (info->is_formula)
+        printf("   formulas, no runs\n");
     else if (result->finished == result->runs)
         printf("%4zu runs, all here\n", result->runs);
     else
         printf("%4zu runs, %zu here, the rest at most about %s\n", result->runs, result->finished, left);
-    printf("    %s\n    says: %s\n", info->title, info->statement);
+    printf("    %s\n", info->title);
+    print_about(info, "    ");
     if (*info->note != '\0') printf("    at this scale: %s\n", info->note);
 }
 
@@ -38,9 +84,9 @@ static int list_entry(json_t *rows, size_t entry, sf_store *store, const sf_conf
     status = sf_paper_judge(paper, store);
     if (status == SF_OK) status = sf_paper_cost(&seconds, paper, rates);
     if (status == SF_OK && rows != NULL)
-        json_array_append_new(rows, listed_as_json(&info, sf_paper_result_of(paper), scale, seconds));
+        json_array_append_new(rows, listed_as_json(&info, paper, scale, seconds));
     else if (status == SF_OK)
-        print_listed(&info, sf_paper_result_of(paper), seconds);
+        print_listed(&info, paper, seconds);
     sf_paper_close(paper);
     return status == SF_OK ? EXIT_DONE : fail(status);
 }
@@ -60,30 +106,51 @@ static int list_all(sf_store *store, const sf_config *config) {
     return finish_output();
 }
 
+static json_t *row_as_json(const sf_paper_row *row) {
+    return json_pack("{s:o, s:s, s:o, s:b, s:o, s:o, s:I, s:o}", "what", json_text(row->what), "verdict",
+                     sf_paper_word_text(row->word), "numbers", json_text(row->numbers), "judged", row->judged, "p",
+                     number_or_null(row->p), "p_corrected", number_or_null(row->corrected), "together",
+                     (json_int_t)row->together, "speedup_in_loss",
+                     row->has_loss ? loss_speedup_as_json(&row->loss) : json_null());
+}
+
+static json_t *points_as_json(const sf_paper_result *result) {
+    json_t *points = json_array();
+    for (size_t i = 0; i < result->point_count; i++) {
+        const sf_paper_point *point = &result->points[i];
+        json_array_append_new(points,
+                              json_pack("{s:s, s:o, s:o, s:o}", "series", point->series, "name", json_text(point->name),
+                                        "x", number_or_null(point->x), "y", number_or_null(point->y)));
+    }
+    return points;
+}
+
 static json_t *result_as_json(const sf_paper_info *info, sf_paper_scale scale, const sf_paper_result *result) {
     json_t *rows = json_array();
-    for (size_t i = 0; i < result->row_count; i++) {
-        const sf_paper_row *row = &result->rows[i];
-        json_array_append_new(rows, json_pack("{s:o, s:s, s:o}", "what", json_text(row->what), "verdict",
-                                              sf_paper_word_text(row->word), "numbers", json_text(row->numbers)));
-    }
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o}", "id", info->id, "title", info->title, "says",
-                     info->statement, "scale", sf_paper_scale_name(scale), "note", info->note, "verdict",
+    for (size_t i = 0; i < result->row_count; i++) json_array_append_new(rows, row_as_json(&result->rows[i]));
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "id", info->id, "title",
+                     info->title, "shows", info->shows, "says", text_or_null(info->statement), "ours",
+                     text_or_null(info->ours), "scale", sf_paper_scale_name(scale), "note", info->note, "verdict",
                      sf_paper_word_text(result->word), "sentence", result->sentence, "runs", (json_int_t)result->runs,
-                     "finished", (json_int_t)result->finished, "comparisons", rows);
+                     "finished", (json_int_t)result->finished, "comparisons", rows, "points", points_as_json(result));
 }
 
 static void print_rows(const sf_paper_result *result) {
     for (size_t i = 0; i < result->row_count; i++)
-        printf("  %-15s  %s: %s\n", sf_paper_word_text(result->rows[i].word), result->rows[i].what,
-               result->rows[i].numbers);
+        printf("  %-19s  %s%s%s\n", sf_paper_word_text(result->rows[i].word), result->rows[i].what,
+               *result->rows[i].numbers != '\0' ? ": " : "", result->rows[i].numbers);
 }
 
-static void print_result(const sf_paper_info *info, sf_paper_scale scale, const sf_paper_result *result) {
-    printf("\n%s: %s\nsays: %s\n", info->id, info->title, info->statement);
+static void print_result(const sf_paper_info *info, const sf_paper *paper, sf_paper_scale scale) {
+    const sf_paper_result *result = sf_paper_result_of(paper);
+    printf("\n%s: %s\n", info->id, info->title);
+    print_about(info, "");
     print_rows(result);
-    printf("%s at scale %s%s%s%s: %s\n", sf_paper_word_text(result->word), sf_paper_scale_name(scale),
-           *info->note != '\0' ? " (" : "", info->note, *info->note != '\0' ? ")" : "", result->sentence);
+    if (info->is_formula)
+        printf("%s: %s\n", sf_paper_word_text(result->word), result->sentence);
+    else
+        printf("%s at scale %s%s%s%s: %s\n", sf_paper_word_text(result->word), sf_paper_scale_name(scale),
+               *info->note != '\0' ? " (" : "", info->note, *info->note != '\0' ? ")" : "", result->sentence);
 }
 
 typedef struct measuring { /* what is shown while runs are measured */
@@ -106,34 +173,59 @@ static int measure(sf_paper *paper, sf_store *store, const sf_config *config) {
     return EXIT_FAILED;
 }
 
+static int write_figures(const sf_paper *paper, const char *id, sf_store *store, const sf_config *config) {
+    if (*config->figures == '\0') return EXIT_DONE;
+    const sf_status status = sf_paper_write_figures(paper, id, store, config->figures);
+    if (status != SF_OK) return fail(status);
+    if (!config->json && !config->quiet) printf("figures: %s/%s\n", config->figures, id);
+    return EXIT_DONE;
+}
+
+/* Of an entry whose runs are done. */
+static int measure_and_tell(json_t *results, sf_paper *paper, const sf_paper_info *info, sf_store *store,
+                            const sf_config *config) {
+    const sf_paper_scale scale = (sf_paper_scale)config->scale;
+    const int measured = measure(paper, store, config);
+    if (measured != EXIT_DONE) return measured;
+    const sf_status status = sf_paper_judge(paper, store);
+    if (status != SF_OK) return fail(status);
+    if (results != NULL)
+        json_array_append_new(results, result_as_json(info, scale, sf_paper_result_of(paper)));
+    else
+        print_result(info, paper, scale);
+    return write_figures(paper, info->id, store, config);
+}
+
 static int run_entry(json_t *results, size_t entry, sf_store *store, const sf_config *config) {
     const sf_paper_scale scale = (sf_paper_scale)config->scale;
     const sf_paper_info info = sf_paper_describe(entry, scale);
     sf_paper *paper;
-    bool done = false;
-    sf_status status = sf_paper_open(&paper, entry, scale, config);
+    bool done = true;
+    const sf_status status = sf_paper_open(&paper, entry, scale, config);
     if (status != SF_OK) return fail(status);
-    int code = run_study(sf_paper_study(paper), store, config, EVERY_RUN, &done);
+    int code = EXIT_DONE;
+    if (sf_paper_study(paper) != NULL) code = run_study(sf_paper_study(paper), store, config, EVERY_RUN, &done);
     if (done) {
-        const int measured = measure(paper, store, config);
-        status = measured == EXIT_DONE ? sf_paper_judge(paper, store) : SF_OK;
-        if (status != SF_OK)
-            code = fail(status);
-        else if (measured != EXIT_DONE)
-            code = measured;
-        else if (results != NULL)
-            json_array_append_new(results, result_as_json(&info, scale, sf_paper_result_of(paper)));
-        else
-            print_result(&info, scale, sf_paper_result_of(paper));
+        const int told = measure_and_tell(results, paper, &info, store, config);
+        if (told != EXIT_DONE) code = told;
     }
     sf_paper_close(paper);
     return code;
 }
 
+static bool needs_store(const cli_request *request) {
+    for (size_t i = 1; i < request->word_count; i++) {
+        size_t entry = 0;
+        (void)sf_paper_find(&entry, request->words[i]); /* checked before */
+        if (!sf_paper_describe(entry, (sf_paper_scale)request->config.scale).is_formula) return true;
+    }
+    return false;
+}
+
 static int run_entries(const cli_request *request) {
     const sf_config *config = &request->config;
-    sf_store *store;
-    const sf_status status = sf_store_open(&store, config->store, SF_STORE_WRITE);
+    sf_store *store = NULL;
+    const sf_status status = needs_store(request) ? sf_store_open(&store, config->store, SF_STORE_WRITE) : SF_OK;
     if (status != SF_OK) return fail(status);
     json_t *results = config->json ? json_array() : NULL;
     int code = EXIT_DONE;
@@ -157,18 +249,24 @@ static int check_and_run(const cli_request *request) {
         const sf_status status = sf_paper_find(&entry, request->words[i]);
         if (status != SF_OK) return fail(status);
         const sf_paper_info info = sf_paper_describe(entry, (sf_paper_scale)request->config.scale);
-        if (info.unavailable != NULL) return fail_usage("%s cannot be run: it %s", info.id, info.unavailable);
+        if (info.unavailable != NULL) return fail_usage("%s cannot be run yet: it %s", info.id, info.unavailable);
     }
-    return run_entries(request);
+    const int code = check_figures(&request->config);
+    return code == EXIT_DONE ? run_entries(request) : code;
 }
 
 static void print_told(const sf_paper_info *info, sf_paper_scale scale, const sf_paper_result *result, bool brief) {
-    printf("%-30s %-7s %-15s  %s\n", info->id, sf_paper_scale_name(scale), sf_paper_word_text(result->word),
+    printf("%-30s %-7s %-19s  %s\n", info->id, sf_paper_scale_name(scale), sf_paper_word_text(result->word),
            result->sentence);
-    if (result->word != SF_NOT_ENOUGH_RUNS && !brief) print_rows(result);
+    if (result->finished == result->runs && result->finished > 0 && !brief) print_rows(result);
 }
 
-/* A scale is told of if some of its runs are there; the one asked for always. */
+/* With --scale that scale alone; without it laptop, and others of which some runs are there. */
+static bool is_told(const sf_paper_result *result, sf_paper_scale scale, const sf_config *config) {
+    if (scale == (sf_paper_scale)config->scale) return true;
+    return !sf_config_given(config, "scale") && result->finished > 0;
+}
+
 static int tell_entry(json_t *rows, size_t entry, sf_store *store, const sf_config *config) {
     for (int scale = SF_SMOKE; scale < SF_SCALES; scale++) {
         const sf_paper_info info = sf_paper_describe(entry, (sf_paper_scale)scale);
@@ -177,7 +275,7 @@ static int tell_entry(json_t *rows, size_t entry, sf_store *store, const sf_conf
         if (status != SF_OK) return fail(status);
         status = sf_paper_judge(paper, store);
         const sf_paper_result *result = sf_paper_result_of(paper);
-        if (status == SF_OK && (result->finished > 0 || scale == config->scale)) {
+        if (status == SF_OK && is_told(result, (sf_paper_scale)scale, config)) {
             if (rows != NULL)
                 json_array_append_new(rows, result_as_json(&info, (sf_paper_scale)scale, result));
             else
@@ -191,7 +289,8 @@ static int tell_entry(json_t *rows, size_t entry, sf_store *store, const sf_conf
 
 static int tell_all(sf_store *store, const sf_config *config) {
     if (*config->out != '\0') {
-        const sf_status status = sf_paper_write(config->out, store, config);
+        const sf_paper_scale scale = sf_config_given(config, "scale") ? (sf_paper_scale)config->scale : SF_SCALES;
+        const sf_status status = sf_paper_write(config->out, scale, store, config);
         if (status != SF_OK) return fail(status);
         if (!config->quiet && strcmp(config->out, "-") != 0) printf("written: %s\n", config->out);
         return finish_output();
@@ -220,6 +319,8 @@ static int run(const cli_request *request) {
     const char *what = request->words[0];
     if (strcmp(what, "status") != 0 && *request->config.out != '\0')
         return fail_usage("out has no effect without 'paper status'; leave it out");
+    if (strcmp(what, "run") != 0 && *request->config.figures != '\0')
+        return fail_usage("figures has no effect without 'paper run'; leave it out");
     if (strcmp(what, "list") == 0) return read_only(request, list_all);
     if (strcmp(what, "status") == 0) return read_only(request, tell_all);
     if (strcmp(what, "run") == 0) return check_and_run(request);
@@ -228,14 +329,17 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_paper = {
     .name = "paper",
-    .usage = "list | run ID... | status [--scale smoke|laptop|paper] [--out FILE.md]",
-    .summary = "every figure, table and claim of the paper: what it says, what it takes, what our runs say",
+    .usage = "list | run ID... [--figures DIR] | status [--out FILE.md]   [--scale smoke|laptop|paper]",
+    .summary = "every figure, table and claim of the paper: what it shows and says, what it takes, what our runs say",
     .details =
-        "list tells the entries, what the paper says there, and what the missing runs take here. run trains and\n"
-        "measures what is missing and says whether our runs agree; entries share their runs, and after Ctrl-C\n"
-        "or a kill the same command goes on. status tells what was reached at which scale, from the store\n"
-        "alone; with --out as Markdown.\n"
-        "example: semfocus paper run table-dispersion --scale smoke\n",
+        "list shows every entry: the figure's curves, what the paper says, what we compare, and how long its missing\n"
+        "runs would take on this machine. run trains and measures what is missing and says whether our runs agree;\n"
+        "entries share their runs, and after Ctrl-C or a kill the same command goes on. With --figures it writes each\n"
+        "entry's figures as SVG and CSV into DIR/ID. status shows what was reached, from the store alone: with "
+        "--scale\n"
+        "that scale, without it laptop and every other scale that has runs; with --out as Markdown. A difference that\n"
+        "is not significant neither agrees nor disagrees. Figures 21 and 22 are formulas and need no run.\n"
+        "example: semfocus paper run tab-6 --scale smoke\n",
     .groups = SF_GROUP_PAPER | SF_GROUP_SAVING | SF_GROUP_OUT | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,

@@ -33,8 +33,21 @@ static bool is_baseline(const sf_study *study, size_t i) {
     return sf_study_group(study, i)->baseline == i;
 }
 
-static json_t *number_or_null(double value) {
+json_t *number_or_null(double value) {
     return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *loss_speedup_as_json(const sf_loss_speedup *loss) {
+    return json_pack("{s:o, s:o, s:o, s:o}", "percent", number_or_null(loss->percent), "times",
+                     number_or_null(loss->times), "largest_difference", number_or_null(loss->difference),
+                     "largest_relative_difference", number_or_null(loss->relative));
+}
+
+static json_t *loss_as_json(const sf_study *study, size_t i) {
+    sf_loss_speedup loss;
+    if (is_baseline(study, i) || sf_study_loss_speedup(&loss, study, i) != SF_OK || isnan(loss.percent))
+        return json_null();
+    return loss_speedup_as_json(&loss);
 }
 
 static json_t *group_as_json(const sf_study *study, size_t i) {
@@ -67,6 +80,7 @@ static json_t *group_as_json(const sf_study *study, size_t i) {
                         json_boolean(group->finished > 0 && !isnan(group->heldout_median)));
     json_object_set_new(row, "speedup_is_at_least", json_boolean(group->at_least));
     json_object_set_new(row, "speedup_is_at_most", json_boolean(group->at_most));
+    json_object_set_new(row, "speedup_in_loss", loss_as_json(study, i));
     json_object_set_new(row, "verdict", *group->sentence != '\0' ? json_text(group->sentence) : json_null());
     json_object_set_new(row, "note", *group->note != '\0' ? json_text(group->note) : json_null());
     return row;

@@ -20,14 +20,26 @@ size_t sf_paper_count(void) {
     return count;
 }
 
+const sf_paper_entry *sf_paper_entry_at(size_t i) {
+    if (i < sf_paper_figure_count) return &sf_paper_figures[i];
+    i -= sf_paper_figure_count;
+    return i < sf_paper_claim_count ? &sf_paper_claims[i] : NULL;
+}
+
+static const char *text_or_nothing(const char *text) {
+    return text != NULL ? text : "";
+}
+
 sf_paper_info sf_paper_describe(size_t entry, sf_paper_scale scale) {
     const sf_paper_entry *e = sf_paper_entry_at(entry);
-    const char *note = e->plans[scale].note;
     return (sf_paper_info){.id = e->id,
                            .title = e->title,
-                           .statement = e->statement,
+                           .shows = e->shows,
+                           .statement = text_or_nothing(e->statement),
+                           .ours = text_or_nothing(e->ours),
                            .unavailable = e->unavailable,
-                           .note = note != NULL ? note : ""};
+                           .note = text_or_nothing(e->plans[scale].note),
+                           .is_formula = e->unavailable == NULL && e->plans[scale].study == NULL};
 }
 
 static const char *id_at(const void *context, size_t i) {
@@ -80,6 +92,7 @@ void sf_paper_close(sf_paper *paper) {
     if (paper == NULL) return;
     sf_study_destroy(paper->study);
     sf_release(paper->rows);
+    sf_release(paper->points);
     sf_release(paper);
 }
 
@@ -110,6 +123,60 @@ sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, cons
 
 const sf_study *sf_paper_study(const sf_paper *paper) {
     return paper->study;
+}
+
+sf_measure sf_paper_condition(const sf_paper *paper) {
+    return paper->entry->add_rows == sf_rows_of_condition_w   ? SF_CONDITION_W
+           : paper->entry->add_rows == sf_rows_of_condition_x ? SF_CONDITION_X
+                                                              : SF_MEASURES;
+}
+
+static const sf_setting *find_setting(const char *name) {
+    const sf_setting *setting = NULL;
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL && strcmp(setting->name, name) != 0;) i++;
+    return setting;
+}
+
+static void value_of(char out[SF_TEXT_SIZE], const sf_planned_run *run, const char *name) {
+    const sf_setting *setting = find_setting(name);
+    *out = '\0';
+    if (strcmp(name, "task") == 0)
+        snprintf(out, SF_TEXT_SIZE, "%s", run->task);
+    else if (strcmp(name, "attention") == 0)
+        snprintf(out, SF_TEXT_SIZE, "%s", run->attention);
+    else if (setting != NULL)
+        sf_config_text(out, &run->config, setting);
+}
+
+static bool is_listed(const char *list, const char *value) {
+    const size_t length = strlen(value);
+    for (const char *at = list; (at = strstr(at, value)) != NULL; at += length)
+        if ((at == list || at[-1] == ' ') && (at[length] == ',' || at[length] == '\0')) return true;
+    return false;
+}
+
+size_t sf_paper_values(char out[SF_PAPER_VALUES_SIZE], const sf_paper *paper, const char *task, const char *setting) {
+    size_t run_count, used = 0, count = 0;
+    *out = '\0';
+    if (paper->study == NULL) return 0;
+    const sf_planned_run *runs = sf_study_runs(paper->study, &run_count);
+    for (size_t i = 0; i < run_count && used < SF_PAPER_VALUES_SIZE; i++) {
+        char value[SF_TEXT_SIZE];
+        if (task != NULL && strcmp(runs[i].task, task) != 0) continue;
+        value_of(value, &runs[i], setting);
+        if (*value == '\0' || is_listed(out, value)) continue;
+        used += (size_t)snprintf(out + used, SF_PAPER_VALUES_SIZE - used, "%s%s", count > 0 ? ", " : "", value);
+        count++;
+    }
+    return count;
+}
+
+bool sf_paper_chooses(const sf_paper *paper, const sf_setting *setting) {
+    if ((setting->group & (SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING)) == 0 || paper->study == NULL)
+        return false;
+    const char *const *settings = paper->plan->study;
+    while (*settings != NULL && strcmp(*settings, setting->name) != 0) settings += 2;
+    return *settings != NULL;
 }
 
 const sf_paper_result *sf_paper_result_of(const sf_paper *paper) {
@@ -189,13 +256,18 @@ static sf_status count_runs(sf_paper *paper, sf_store *store) {
 /* What was found, unless it is no evidence yet; the numbers stay in the rows. */
 static void conclude(sf_paper *paper) {
     sf_paper_result *result = &paper->result;
+    sf_rules_correct(paper->rows, paper->row_count);
     result->word = sf_rule_overall(result->sentence, paper->rows, paper->row_count);
     result->rows = paper->rows;
     result->row_count = paper->row_count;
+    result->points = paper->points;
+    result->point_count = paper->point_count;
+    if (paper->study == NULL) return; /* formulas are never incomplete */
     char found[sizeof result->sentence];
     strcpy(found, result->sentence);
     const bool incomplete = result->finished<result->runs, unmeasured = paper->to_measure> 0;
     if (paper->scale == SF_SMOKE || incomplete || unmeasured) result->word = SF_NOT_ENOUGH_RUNS;
+    if (result->finished == 0) result->word = SF_NOT_RUN;
     if (incomplete)
         snprintf(result->sentence, sizeof result->sentence, "%zu of %zu runs are finished", result->finished,
                  result->runs);
@@ -204,19 +276,21 @@ static void conclude(sf_paper *paper) {
                  paper->to_measure, result->runs, paper->entry->probe->title);
     else if (paper->scale == SF_SMOKE)
         snprintf(result->sentence, sizeof result->sentence,
-                 "models and data of this scale are too small to judge the paper by; %.500s", found);
+                 "models and data of this scale are too small to judge the paper by; %.800s", found);
 }
 
 sf_status sf_paper_judge(sf_paper *paper, sf_store *store) {
-    paper->result = (sf_paper_result){.word = SF_NOT_ENOUGH_RUNS};
-    paper->row_count = 0;
-    if (paper->study == NULL) {
+    paper->result = (sf_paper_result){.word = SF_CANNOT_RUN};
+    paper->row_count = paper->point_count = 0;
+    if (paper->entry->unavailable != NULL) {
         snprintf(paper->result.sentence, sizeof paper->result.sentence, "%s", paper->entry->unavailable);
         return SF_OK;
     }
-    SF_TRY(sf_study_judge(paper->study, store));
-    SF_TRY(count_runs(paper, store));
-    if (paper->result.finished > 0) SF_TRY(paper->entry->add_rows(paper, store));
+    if (paper->study != NULL) {
+        SF_TRY(sf_study_judge(paper->study, store));
+        SF_TRY(count_runs(paper, store));
+    }
+    SF_TRY(paper->entry->add_rows(paper, store));
     conclude(paper);
     return SF_OK;
 }

@@ -9,27 +9,28 @@
 #include "semfocus/landscape.h"
 #include "semfocus/theory.h"
 
-void sf_finding_score(char out[64], int measure, double percent) {
-    snprintf(out, 64, "scores.%s.q%g", sf_measure_name((sf_measure)measure), percent);
+enum { SCORED_SEQUENCES = 1000 }; /* the first of the training data, as in the published table */
+
+void sf_finding_score(char out[64], sf_weights_at at, sf_measure measure, double percent) {
+    snprintf(out, 64, "scores.%s.train%d.%s.q%g", at == SF_AT_INIT ? "init" : "last", SCORED_SEQUENCES,
+             sf_measure_name(measure), percent);
 }
 
 static void score_key(char out[64], const sf_paper *paper) {
     (void)paper;
-    sf_finding_score(out, SF_DISPERSION, 50);
+    sf_finding_score(out, SF_AT_LAST, SF_DISPERSION, 50);
 }
 
-static double every_sequence(const sf_paper *paper, size_t all) {
+static double scored_sequences(const sf_paper *paper, size_t all) {
     (void)paper;
-    return (double)all;
+    return (double)(all < SCORED_SEQUENCES ? all : SCORED_SEQUENCES);
 }
 
-static sf_status measure_scores(const sf_paper *paper, sf_store *store, const sf_planned_run *plan,
-                                const sf_stored_run *run, const sf_paper_watch *watch) {
-    (void)plan, (void)watch;
+static sf_status measure_scores_at(const sf_paper *paper, sf_store *store, const sf_stored_run *run, sf_weights_at at) {
     sf_analysis *analysis;
-    SF_TRY(sf_analyze(
-        &analysis, store, run,
-        &(sf_analysis_request){.at = SF_AT_LAST, .split = SF_HELDOUT, .samples = 0, .threads = paper->threads}));
+    SF_TRY(sf_analyze(&analysis, store, run,
+                      &(sf_analysis_request){
+                          .at = at, .split = SF_TRAINING, .samples = SCORED_SEQUENCES, .threads = paper->threads}));
     static const sf_measure kept[] = {SF_DISPERSION, SF_KEPT_DISPERSION, SF_SEPARATION, SF_IN_DEGREE};
     enum { KEPT = sizeof kept / sizeof *kept };
     sf_finding findings[KEPT * SF_QUANTILES];
@@ -37,15 +38,42 @@ static sf_status measure_scores(const sf_paper *paper, sf_store *store, const sf
     for (size_t m = 0; m < KEPT; m++)
         for (size_t q = 0; q < SF_QUANTILES; q++) {
             sf_finding *finding = &findings[m * SF_QUANTILES + q];
-            sf_finding_score(finding->name, (int)kept[m], sf_quantile_percents[q]);
+            sf_finding_score(finding->name, at, kept[m], sf_quantile_percents[q]);
             finding->value = measures[kept[m]].at[q];
         }
     sf_analysis_destroy(analysis);
     return sf_findings_keep(store, run, findings, sizeof findings / sizeof *findings);
 }
 
+static sf_status measure_scores(const sf_paper *paper, sf_store *store, const sf_planned_run *plan,
+                                const sf_stored_run *run, const sf_paper_watch *watch) {
+    (void)plan, (void)watch;
+    return measure_scores_at(paper, store, run, SF_AT_LAST);
+}
+
 const sf_paper_probe sf_probe_scores = {
-    .title = "attention scores", .key = score_key, .sequences = every_sequence, .measure = measure_scores};
+    .title = "attention scores", .key = score_key, .sequences = scored_sequences, .measure = measure_scores};
+
+static void initial_score_key(char out[64], const sf_paper *paper) {
+    (void)paper;
+    sf_finding_score(out, SF_AT_INIT, SF_DISPERSION, 50);
+}
+
+static double twice_scored_sequences(const sf_paper *paper, size_t all) {
+    return 2 * scored_sequences(paper, all);
+}
+
+/* The initial ones last: they are the key. */
+static sf_status measure_both_scores(const sf_paper *paper, sf_store *store, const sf_planned_run *plan,
+                                     const sf_stored_run *run, const sf_paper_watch *watch) {
+    SF_TRY(measure_scores(paper, store, plan, run, watch));
+    return measure_scores_at(paper, store, run, SF_AT_INIT);
+}
+
+const sf_paper_probe sf_probe_both_scores = {.title = "attention scores at initial and trained weights",
+                                             .key = initial_score_key,
+                                             .sequences = twice_scored_sequences,
+                                             .measure = measure_both_scores};
 
 static const double shown_radii[] = {0.1, 0.3, 0.69};
 enum { SHOWN_RADII = sizeof shown_radii / sizeof *shown_radii, SHARE_95 = 2 };

@@ -3,22 +3,27 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/elementary.h"
+
 static const double significant = 0.05;
-static const double fitted = 99.9;       /* percent: all but a handful of 5000 */
-static const double above_guess = 10;    /* points that count as having learned something */
-static const double near_guess = 5;      /* points around guessing */
-static const double equal_accuracy = 1;  /* points below that are as good */
-static const double near_the_edge = 0.1; /* of the conditions */
+static const double near_all = 99;      /* percent of training accuracy */
+static const double above_guess = 10;   /* points that count as having learned something */
+static const double near_guess = 5;     /* points around guessing */
+static const double equal_accuracy = 1; /* points below that are as good */
 
 const char *sf_paper_word_text(sf_paper_word word) {
-    static const char *const words[] = {"not enough runs", "agrees", "disagrees"};
+    static const char *const words[SF_PAPER_WORDS] = {[SF_NOT_RUN] = "not run",
+                                                      [SF_NOT_ENOUGH_RUNS] = "not enough runs",
+                                                      [SF_NO_DIFFERENCE_FOUND] = "no difference found",
+                                                      [SF_AGREES] = "agrees",
+                                                      [SF_DISAGREES] = "disagrees",
+                                                      [SF_MIXED] = "mixed",
+                                                      [SF_SHOWN] = "shown",
+                                                      [SF_CANNOT_RUN] = "cannot be run yet"};
     return words[word];
-}
-
-static bool can_test(size_t pairs) {
-    return sf_smallest_p(pairs) < significant;
 }
 
 __attribute__((format(printf, 2, 3))) static void add_numbers(sf_paper_row *row, const char *format, ...) {
@@ -29,122 +34,134 @@ __attribute__((format(printf, 2, 3))) static void add_numbers(sf_paper_row *row,
     va_end(arguments);
 }
 
-static void add_epochs(sf_paper_row *row, const char *name, double epochs) {
-    if (isfinite(epochs))
-        add_numbers(row, "%s in %.4g epochs", name, epochs);
-    else
-        add_numbers(row, isnan(epochs) ? "%s not known" : "%s never", name);
+static const char *plural(size_t count) {
+    return count == 1 ? "" : "s";
 }
 
-static void add_seeds(sf_paper_row *row, size_t pairs, double p) {
-    if (can_test(pairs))
-        add_numbers(row, ", p = %.2g, %zu seeds", p, pairs);
-    else
-        add_numbers(row, ", %zu seed%s: too few for a test", pairs, pairs == 1 ? "" : "s");
+static void test_over_seeds(sf_paper_row *row, size_t seeds, double p, bool favours) {
+    row->judged = true;
+    row->unit = "seed";
+    row->seeds = seeds;
+    row->least_p = sf_smallest_p(seeds);
+    row->p = seeds > 0 ? p : NAN;
+    row->favours = favours;
 }
 
-static void add_median(sf_paper_row *row, const char *name, const sf_summary *of) {
-    if (of->runs > 0)
-        add_epochs(row, name, of->quartiles[1]);
+static void add_median_epochs(sf_paper_row *row, const char *name, const sf_summary *of) {
+    const double median = of->quartiles[1];
+    if (of->runs == 0)
+        add_numbers(row, "%s not run", name);
+    else if (isfinite(median))
+        add_numbers(row, "%s in %.4g epochs", name, median);
     else
-        add_numbers(row, "%s not run yet", name);
+        add_numbers(row, isnan(median) ? "%s ended too early to tell" : "%s never reached", name);
 }
 
-static void say_speed(sf_paper_row *row, const sf_verdict *v, const sf_summary *us, const sf_summary *them) {
-    add_numbers(row, "95 %% training accuracy: ");
-    add_median(row, "this", us);
-    add_median(row, ", full", them);
+static const char *bound_of(const sf_verdict *v) {
+    return v->at_least ? "at least " : v->at_most ? "at most " : "";
+}
+
+void sf_rule_epochs(sf_paper_row *row, const sf_verdict *v, const sf_summary *us, const sf_summary *them,
+                    bool sooner_is_stated) {
+    add_numbers(row, "medians: ");
+    add_median_epochs(row, "this", us);
+    add_median_epochs(row, ", full", them);
     if (isfinite(v->speedup))
-        add_numbers(row, ", %s%.3g times as fast",
-                    v->at_least  ? "at least "
-                    : v->at_most ? "at most "
-                                 : "",
-                    v->speedup);
-    add_seeds(row, v->pairs, v->p_speed);
+        add_numbers(row, "; paired by seed (median ratio) %s%.3g times as fast", bound_of(v), v->speedup);
+    test_over_seeds(row, v->pairs, v->p_speed, sooner_is_stated ? v->sooner > v->later : v->sooner < v->later);
 }
 
-void sf_rule_sooner(sf_paper_row *row, const sf_verdict *v, const sf_summary *us, const sf_summary *them,
-                    size_t fewest) {
-    say_speed(row, v, us, them);
-    row->word = SF_NOT_ENOUGH_RUNS;
-    if (v->pairs < fewest || (us->converged == 0 && them->converged == 0)) return;
-    if (v->sooner <= v->later)
-        row->word = SF_DISAGREES;
-    else if (!can_test(v->pairs) || v->p_speed < significant)
-        row->word = SF_AGREES;
+void sf_rule_loss(sf_paper_row *row, double *our_epochs /* [count] */, const double *their_epochs, size_t count,
+                  bool sooner_is_stated) {
+    double *logs = our_epochs;
+    for (size_t i = 0; i < count; i++) logs[i] = sf_log(their_epochs[i] / our_epochs[i]);
+    const double times = sf_exp(sf_quantile(logs, count, 0.5)), p = sf_wilcoxon_test(logs, count);
+    if (count > 0)
+        add_numbers(row, "to the lowest loss that both reach, paired by seed (median ratio): %.3g times as fast",
+                    times);
+    test_over_seeds(row, count, p, sooner_is_stated ? times > 1 : times < 1);
 }
 
-void sf_rule_not_sooner(sf_paper_row *row, const sf_verdict *v, const sf_summary *us, const sf_summary *them,
-                        size_t fewest) {
-    say_speed(row, v, us, them);
-    row->word = SF_NOT_ENOUGH_RUNS;
-    if (v->pairs < fewest || (us->converged == 0 && them->converged == 0)) return;
-    if (v->sooner <= v->later)
-        row->word = SF_AGREES;
-    else if (can_test(v->pairs) ? v->p_speed < significant : v->sooner == v->pairs)
-        row->word = SF_DISAGREES;
-}
-
-void sf_rule_as_accurate(sf_paper_row *row, const sf_verdict *v, const sf_summary *us, const sf_summary *them,
-                         size_t fewest) {
-    row->word = SF_NOT_ENOUGH_RUNS;
-    if (v->measured == 0) {
-        add_numbers(row, v->pairs == 0 ? "no seeds in common yet" : "diverged before the first evaluation");
+/* Above the margin the question is whether it is surely not worse than that, below it whether it is surely worse. */
+void sf_rule_as_accurate(sf_paper_row *row, const sf_rule_accuracies *a) {
+    if (a->count == 0) {
+        test_over_seeds(row, 0, NAN, false);
         return;
     }
-    add_numbers(row, "best held-out accuracy: this %.1f %%, full %.1f %%", us->best_heldout, them->best_heldout);
-    add_seeds(row, v->measured, v->p_accuracy);
-    if (v->measured < fewest) return;
-    if (v->accuracy_difference >= -equal_accuracy)
-        row->word = SF_AGREES;
-    else if (!can_test(v->measured) || v->p_accuracy < significant)
-        row->word = SF_DISAGREES;
+    for (size_t i = 0; i < a->count; i++) a->differences[i] = a->ours[i] - a->theirs[i];
+    const sf_interval interval = sf_bootstrap_median(a->differences, a->count, 1, a->counters);
+    const double median = sf_quantile(a->differences, a->count, 0.5);
+    add_numbers(row, "after the last epoch, medians: this %.1f %%, full %.1f %%", sf_quantile(a->ours, a->count, 0.5),
+                sf_quantile(a->theirs, a->count, 0.5));
+    if (!isnan(a->guess)) add_numbers(row, ", guessing %.3g %%", a->guess);
+    add_numbers(row, "; paired by seed %+.1f points", median);
+    if (a->count > 1) add_numbers(row, " (95 %% interval %+.1f to %+.1f)", interval.low, interval.high);
+    const bool favours = median >= -equal_accuracy;
+    for (size_t i = 0; i < a->count && favours; i++) a->differences[i] += equal_accuracy;
+    test_over_seeds(row, a->count, sf_wilcoxon_test(a->differences, a->count), favours);
 }
 
-void sf_rule_fits(sf_paper_row *row, const double *accuracies /* [count] */, size_t count, size_t fewest) {
+void sf_rule_most(sf_paper_row *row, size_t holding, size_t count) {
+    test_over_seeds(row, count, sf_sign_test(holding, count - holding), 2 * holding > count);
+}
+
+size_t sf_count_fitting(const double *accuracies /* [count] */, size_t count) {
     size_t fitting = 0;
+    for (size_t i = 0; i < count; i++) fitting += accuracies[i] >= near_all;
+    return fitting;
+}
+
+void sf_rule_fits(sf_paper_row *row, const double *accuracies /* [count] */, size_t count) {
+    const size_t fitting = sf_count_fitting(accuracies, count);
     double best = 0;
+    for (size_t i = 0; i < count; i++) best = fmax(best, accuracies[i]);
+    if (count > 0)
+        add_numbers(row, "%zu of %zu seeds reach %.4g %% training accuracy, the best %.2f %%", fitting, count, near_all,
+                    best);
+    sf_rule_most(row, fitting, count);
+}
+
+/* Without the runs that diverged before they were evaluated. */
+static size_t count_known(const double *values, size_t count) {
+    size_t known = 0;
+    for (size_t i = 0; i < count; i++) known += isnan(values[i]) ? 0 : 1;
+    return known;
+}
+
+void sf_rule_generalizes(sf_paper_row *row, const double *heldout /* [count] */, size_t count, double guess,
+                         bool is_stated) {
+    size_t above = 0;
+    const size_t known = count_known(heldout, count);
+    for (size_t i = 0; i < count; i++) above += heldout[i] >= guess + above_guess;
+    if (known > 0)
+        add_numbers(row,
+                    "held-out accuracy at least %.3g points above guessing (%.3g %%) for %zu of %zu seed%s; said to %s",
+                    above_guess, guess, above, known, plural(known), is_stated ? "generalize" : "stay near guessing");
+    sf_rule_most(row, is_stated ? above : known - above, known);
+}
+
+void sf_rule_near_guess(sf_paper_row *row, const double *heldout /* [count] */, size_t count, double guess) {
+    size_t near = 0;
+    double farthest = 0;
+    const size_t known = count_known(heldout, count);
     for (size_t i = 0; i < count; i++) {
-        fitting += accuracies[i] >= fitted;
-        best = fmax(best, accuracies[i]);
+        near += fabs(heldout[i] - guess) <= near_guess;
+        if (fabs(heldout[i] - guess) > fabs(farthest)) farthest = heldout[i] - guess;
     }
-    row->word = count < fewest || count == 0 ? SF_NOT_ENOUGH_RUNS : 2 * fitting > count ? SF_AGREES : SF_DISAGREES;
-    add_numbers(row, "%zu of %zu seeds reach %.4g %% training accuracy, the best %.2f %%", fitting, count, fitted,
-                best);
-}
-
-/* Runs that diverged before their first evaluation say nothing about accuracy. */
-static bool is_unmeasured(sf_paper_row *row, double heldout, size_t count) {
-    if (count == 0 || !isnan(heldout)) return false;
-    row->word = SF_NOT_ENOUGH_RUNS;
-    add_numbers(row, "diverged before the first evaluation, %zu seed%s", count, count == 1 ? "" : "s");
-    return true;
-}
-
-void sf_rule_generalizes(sf_paper_row *row, double heldout, double guess, bool should, size_t count, size_t fewest) {
-    if (is_unmeasured(row, heldout, count)) return;
-    const bool does = heldout >= guess + above_guess;
-    row->word = count < fewest || count == 0 ? SF_NOT_ENOUGH_RUNS : does == should ? SF_AGREES : SF_DISAGREES;
-    add_numbers(row, "held-out accuracy %.1f %%, guessing %.3g %%, %zu seed%s; said to %s", count > 0 ? heldout : 0,
-                guess, count, count == 1 ? "" : "s", should ? "generalize" : "stay near guessing");
-}
-
-void sf_rule_near_guess(sf_paper_row *row, double heldout, double guess, size_t count, size_t fewest) {
-    if (is_unmeasured(row, heldout, count)) return;
-    const bool near = fabs(heldout - guess) <= near_guess;
-    row->word = count < fewest || count == 0 ? SF_NOT_ENOUGH_RUNS : near ? SF_AGREES : SF_DISAGREES;
-    add_numbers(row, "held-out accuracy %.1f %%, guessing %.3g %%, %zu seed%s", count > 0 ? heldout : 0, guess, count,
-                count == 1 ? "" : "s");
+    if (known > 0)
+        add_numbers(row,
+                    "held-out accuracy within %.3g points of guessing (%.3g %%) for %zu of %zu seed%s, at most %+.1f "
+                    "points away",
+                    near_guess, guess, near, known, plural(known), farthest);
+    sf_rule_most(row, near, known);
 }
 
 static bool all_numbers(const double *values, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (isnan(values[i])) return false;
-    return true;
+    return count_known(values, count) == count;
 }
 
 void sf_rule_lower(sf_paper_row *row, const double *ours /* [count,width] */, const double *theirs, size_t count,
-                   size_t width, double slack, size_t fewest) {
+                   size_t width, double slack, size_t planned) {
     size_t seeds = 0, lower = 0;
     for (size_t i = 0; i < count; i++) {
         const double *a = ours + i * width, *b = theirs + i * width;
@@ -155,79 +172,173 @@ void sf_rule_lower(sf_paper_row *row, const double *ours /* [count,width] */, co
         lower += below == width;
         if (seeds > 1) continue; /* one seed as an example */
         for (size_t j = 0; j < width; j++) add_numbers(row, "%s%.3g against %.3g", j == 0 ? "" : ", ", a[j], b[j]);
-        add_numbers(row, "%s; ", count > 1 ? " for the first seed" : "");
+        add_numbers(row, "%s; ", planned > 1 ? " for the first seed" : "");
     }
-    row->word = seeds < fewest || seeds == 0 ? SF_NOT_ENOUGH_RUNS : 2 * lower > seeds ? SF_AGREES : SF_DISAGREES;
-    if (slack > 0)
-        add_numbers(row, "at most %g above for ", slack);
-    else
-        add_numbers(row, "lower%s for ", width > 1 ? " in all" : "");
-    add_numbers(row, "%zu of %zu seed%s", lower, seeds, seeds == 1 ? "" : "s");
+    if (seeds > 0 && slack > 0)
+        add_numbers(row, "at most %g above for %zu of %zu seed%s", slack, lower, seeds, plural(seeds));
+    else if (seeds > 0)
+        add_numbers(row, "lower%s for %zu of %zu seed%s", width > 1 ? " in all" : "", lower, seeds, plural(seeds));
+    row->word = seeds > 0 ? SF_SHOWN : SF_NOT_RUN;
+    if (planned > 1) sf_rule_most(row, lower, seeds);
 }
 
-void sf_rule_published(sf_paper_row *row, const double *ours /* [count] */, const double *published, size_t count,
-                       double factor) {
-    double worst = 1;
-    for (size_t i = 0; i < count; i++) {
-        const double ratio = ours[i] / published[i];
-        add_numbers(row, "%s%.3g (published %.3g)", i == 0 ? "" : ", ", ours[i], published[i]);
-        worst = ratio > 0 ? fmax(worst, fmax(ratio, 1 / ratio)) : INFINITY; /* a NaN is as far as can be */
-    }
-    row->word = !all_numbers(ours, count) ? SF_NOT_ENOUGH_RUNS : worst <= factor ? SF_AGREES : SF_DISAGREES;
-    add_numbers(row, "; at most a factor of %.3g apart, allowed %.2g", worst, factor);
+/* Pairs of points that rise together, less those that do not; `order` permutes the y. */
+static int concordance(const double *x, const double *y, const size_t *order, size_t count) {
+    int sum = 0;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < i; j++) {
+            const double dx = x[i] - x[j], dy = y[order[i]] - y[order[j]];
+            sum += dx * dy > 0 ? 1 : dx * dy < 0 ? -1 : 0;
+        }
+    return sum;
 }
 
-void sf_rule_same_side(sf_paper_row *row, const double *ours /* [count] */, const double *published, size_t count) {
-    size_t other = 0;
-    for (size_t i = 0; i < count; i++) {
-        add_numbers(row, "%s%#.3g (published %.2f)", i == 0 ? "" : ", ", ours[i], published[i]);
-        other += fabs(published[i] - 1) > near_the_edge && (ours[i] < 1) != (published[i] < 1);
+/* The next order of the lexicographic ones; false after the last. */
+static bool next_order(size_t *order, size_t count) {
+    size_t from = count - 1; /* what follows it falls: it has no next order */
+    while (from > 0 && order[from - 1] > order[from]) from--;
+    if (from == 0) return false;
+    const size_t pivot = order[from - 1];
+    size_t above = from; /* the smallest of them that is above the pivot */
+    while (above + 1 < count && order[above + 1] > pivot) above++;
+    order[from - 1] = order[above];
+    order[above] = pivot;
+    for (size_t low = from, high = count - 1; low < high; low++, high--) {
+        const size_t moved = order[low];
+        order[low] = order[high];
+        order[high] = moved;
     }
-    row->word = !all_numbers(ours, count) ? SF_NOT_ENOUGH_RUNS : other == 0 ? SF_AGREES : SF_DISAGREES;
-    if (other > 0) add_numbers(row, "; %zu on the other side of 1", other);
+    return true;
 }
 
-void sf_rule_middle_best(sf_paper_row *row, const char *const *names, const double *medians /* [count] */, size_t count,
-                         size_t seeds, size_t fewest) {
-    size_t best = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0) add_numbers(row, ", ");
-        add_epochs(row, names[i], medians[i]);
-        if (medians[i] < medians[best]) best = i;
-    }
-    add_numbers(row, "; %zu seed%s", seeds, seeds == 1 ? "" : "s");
-    row->word = SF_NOT_ENOUGH_RUNS;
-    if (seeds < fewest || seeds == 0 || count < 3 || !isfinite(medians[best])) return;
-    const bool tied = medians[best] == medians[0] || medians[best] == medians[count - 1];
-    row->word = tied ? SF_DISAGREES : SF_AGREES;
+void sf_rule_untestable(sf_paper_row *row, const char *why) {
+    test_over_seeds(row, 0, NAN, false);
+    row->p = row->least_p = 1;
+    add_numbers(row, "%s", why);
 }
 
 void sf_rule_rises(sf_paper_row *row, const double *x, const double *y /* [count] */, size_t count) {
-    size_t points = 0, with = 0, against = 0;
-    for (size_t i = 0; i < count; i++) {
+    double xs[SF_MOST_POINTS], ys[SF_MOST_POINTS];
+    size_t points = 0, order[SF_MOST_POINTS];
+    for (size_t i = 0; i < count && points < SF_MOST_POINTS; i++) {
         if (isnan(x[i]) || isnan(y[i])) continue;
         add_numbers(row, "%s(%.3g, %.3g)", points == 0 ? "" : " ", x[i], y[i]);
+        xs[points] = x[i];
+        ys[points] = y[i];
+        order[points] = points;
         points++;
-        for (size_t j = 0; j < i; j++) {
-            if (isnan(x[j]) || isnan(y[j]) || x[i] == x[j] || y[i] == y[j]) continue;
-            (x[i] > x[j]) == (y[i] > y[j]) ? with++ : against++;
-        }
     }
-    row->word = points < 3 || with + against == 0 ? SF_NOT_ENOUGH_RUNS : with > against ? SF_AGREES : SF_DISAGREES;
-    add_numbers(row, "%s%zu pairs rise together, %zu do not", points > 0 ? "; " : "", with, against);
+    row->judged = true;
+    row->unit = "point";
+    row->seeds = points;
+    row->p = NAN;
+    if (points < 2) return;
+    const int observed = concordance(xs, ys, order, points);
+    size_t orders = 0, extreme = 0;
+    do {
+        extreme += abs(concordance(xs, ys, order, points)) >= abs(observed);
+        orders++;
+    } while (next_order(order, points));
+    row->least_p = 2 / (double)orders;
+    row->p = (double)extreme / (double)orders;
+    row->favours = observed > 0;
+    add_numbers(row, "; Kendall's tau %+.2g over %zu points", 2.0 * observed / (double)(points * (points - 1)), points);
+}
+
+void sf_rule_published(sf_paper_row *row, const double *ours /* [count] */, const double *published, size_t count,
+                       size_t judged, double factor) {
+    double worst = 1;
+    for (size_t i = 0; i < count; i++) {
+        const double ratio = ours[i] / published[i];
+        add_numbers(row, "%s%#.3g (published %.3g)", i == 0 ? "" : ", ", ours[i], published[i]);
+        if (i < judged) worst = ratio > 0 ? fmax(worst, fmax(ratio, 1 / ratio)) : INFINITY; /* NaN: as far as can be */
+    }
+    const bool near = worst <= factor;
+    row->word = near && all_numbers(ours, judged) ? SF_AGREES : SF_NOT_ENOUGH_RUNS;
+    if (isfinite(worst))
+        add_numbers(row, "; a factor of %.3g apart at most, %s %.2g", worst,
+                    near ? "allowed" : "one run on either side cannot tell beyond", factor);
+    else
+        add_numbers(row, "; one of them is 0 or not known");
+}
+
+void sf_rule_some_never(sf_paper_row *row, const char *names, size_t count, size_t of) {
+    row->word = of == 0 ? SF_NOT_RUN : count > 0 ? SF_AGREES : SF_NO_DIFFERENCE_FOUND;
+    if (of > 0)
+        add_numbers(row, "%zu of %zu never reach %.4g %% with any seed%s%.300s", count, of, near_all,
+                    count > 0 ? ": " : "", names);
+}
+
+/* Holm's correction of the p-values of the judged rows of one family: with m of them, the i-th smallest (from 0) is
+ * multiplied by m - i, and none may be below the one before it. What is not tested yet counts as 1. */
+static void correct_family(sf_paper_row *rows, size_t count, size_t family) {
+    size_t together = 0;
+    for (size_t i = 0; i < count; i++) together += rows[i].judged && rows[i].family == family;
+    double before = 0;
+    for (size_t rank = 0; rank < together; rank++) {
+        sf_paper_row *next = NULL;
+        double least = INFINITY;
+        for (size_t i = 0; i < count; i++) {
+            sf_paper_row *row = &rows[i];
+            const double p = isnan(row->p) ? 1 : row->p;
+            if (!row->judged || row->family != family || row->together > 0 || p >= least) continue;
+            next = row;
+            least = p;
+        }
+        if (next == NULL) return; /* cannot be: every rank has its row */
+        before = fmax(before, fmin(1, (double)(together - rank) * least));
+        next->together = together;
+        next->corrected = isnan(next->p) ? NAN : before;
+    }
+}
+
+static void say_word(sf_paper_row *row) {
+    if (isnan(row->p)) {
+        row->word = row->seeds == 0 ? SF_NOT_RUN : SF_NOT_ENOUGH_RUNS;
+        return;
+    }
+    char over[48] = "";
+    if (row->together > 1) snprintf(over, sizeof over, " of %zu comparisons", row->together);
+    if ((double)row->together * row->least_p >= significant) {
+        if (row->seeds > 0)
+            add_numbers(row, "; %zu %s%s: too few for a test%s", row->seeds, row->unit, plural(row->seeds), over);
+        row->word = SF_NOT_ENOUGH_RUNS;
+        return;
+    }
+    add_numbers(row, "; p = %.2g", row->corrected);
+    if (row->together > 1) add_numbers(row, " after Holm's correction over %zu comparisons", row->together);
+    add_numbers(row, ", %zu %s%s", row->seeds, row->unit, plural(row->seeds));
+    row->word = row->corrected >= significant ? SF_NO_DIFFERENCE_FOUND : row->favours ? SF_AGREES : SF_DISAGREES;
+}
+
+void sf_rules_correct(sf_paper_row *rows, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        rows[i].together = 0;
+        rows[i].corrected = NAN;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].judged && rows[i].together == 0) correct_family(rows, count, rows[i].family);
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].judged) say_word(&rows[i]);
 }
 
 sf_paper_word sf_rule_overall(char sentence[2 * SF_PAPER_TEXT_SIZE], const sf_paper_row *rows, size_t count) {
-    size_t words[3] = {0};
+    size_t words[SF_PAPER_WORDS] = {0};
     const char *against = "";
     for (size_t i = 0; i < count; i++) {
         words[rows[i].word]++;
         if (rows[i].word == SF_DISAGREES && *against == '\0') against = rows[i].what;
     }
+    const size_t judged = count - words[SF_SHOWN], open = words[SF_NOT_RUN] + words[SF_NOT_ENOUGH_RUNS];
+    if (judged == 0) {
+        snprintf(sentence, (size_t)2 * SF_PAPER_TEXT_SIZE, "%s", "the numbers are shown; there is nothing to judge");
+        return SF_SHOWN;
+    }
     snprintf(sentence, (size_t)2 * SF_PAPER_TEXT_SIZE,
-             "%zu of %zu comparisons agree, %zu disagree%s%s%s, %zu cannot be told", words[SF_AGREES], count,
-             words[SF_DISAGREES], *against != '\0' ? " (first: " : "", against, *against != '\0' ? ")" : "",
-             words[SF_NOT_ENOUGH_RUNS]);
-    if (words[SF_DISAGREES] > 0) return SF_DISAGREES;
-    return count > 0 && words[SF_AGREES] == count ? SF_AGREES : SF_NOT_ENOUGH_RUNS;
+             "of %zu comparison%s %zu agree, %zu disagree%s%s%s, %zu show no difference, %zu cannot be told", judged,
+             plural(judged), words[SF_AGREES], words[SF_DISAGREES], *against != '\0' ? " (first: " : "", against,
+             *against != '\0' ? ")" : "", words[SF_NO_DIFFERENCE_FOUND], open);
+    if (words[SF_DISAGREES] > 0) return words[SF_AGREES] > 0 ? SF_MIXED : SF_DISAGREES;
+    if (open > 0) return SF_NOT_ENOUGH_RUNS;
+    return 2 * words[SF_AGREES] > judged ? SF_AGREES : SF_NO_DIFFERENCE_FOUND;
 }

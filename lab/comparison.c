@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/elementary.h"
 #include "measure/conditions.h"
 
 bool sf_same_but_for_the_mechanism(const sf_config *a, const sf_config *b) {
@@ -46,4 +47,14 @@ double sf_condition_limit(sf_measure condition, double dispersion, double sink_r
     const sf_condition_input at_zero = {
         .dispersion = dispersion, .separation = c2 * dispersion, .sink_ratio = sink_ratio};
     return 1 - (condition == SF_CONDITION_W ? sf_condition_w : sf_condition_x)(&at_zero);
+}
+
+/* Both conditions solved for c2: W is  c2 > 1 / (all (e^(all (1 - c1)) / 2 - 1)),  and X is
+ * c2 > (1 + beta) / ((all + 1) e^(all (1 - c1)) - beta - all (1 + beta)),  where these are positive. */
+double sf_condition_least_c2(sf_measure condition, double dispersion, double sink_ratio, double c1) {
+    const double grown = sf_exp(dispersion * (1 - c1));
+    const double above = condition == SF_CONDITION_W
+                             ? dispersion * (grown / 2 - 1)
+                             : ((dispersion + 1) * grown - sink_ratio) / (1 + sink_ratio) - dispersion;
+    return above > 0 ? 1 / above : INFINITY;
 }

@@ -1,5 +1,6 @@
-/* The catalogue as Markdown: claim, command, what we got. */
+/* The catalogue as Markdown: what each entry shows and says, its command, what we got. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -7,6 +8,14 @@
 #include "semfocus/paper.h"
 
 static const char marker[] = "<!-- made by semfocus paper status -->";
+static const char end_marker[] = "<!-- end of what semfocus paper status makes; what follows is kept -->\n";
+
+typedef struct page {
+    FILE *out;
+    sf_paper_scale first, last; /* that are shown */
+    sf_store *store;
+    const sf_config *config;
+} page;
 
 static void print_cell(FILE *out, const char *text) {
     for (; *text != '\0'; text++) {
@@ -27,102 +36,219 @@ static void print_rows(FILE *out, const sf_paper_result *result) {
     }
 }
 
+static void print_points(FILE *out, const sf_paper_result *result) {
+    if (result->point_count == 0) return;
+    fprintf(out, "\nThe points (`--figures DIR` draws them):\n\n| series | point | %s | %s |\n|---|---|---|---|\n",
+            result->x_title, result->y_title);
+    for (size_t i = 0; i < result->point_count; i++) {
+        const sf_paper_point *point = &result->points[i];
+        fprintf(out, "| %s | %s | %.3g | %.3g |\n", point->series, point->name, point->x, point->y);
+    }
+}
+
 static void print_scale(FILE *out, const sf_paper_info *info, sf_paper_scale scale, const sf_paper_result *result) {
     fprintf(out, "\n**%s at scale %s** (%zu of %zu runs%s%s): %s.\n", sf_paper_word_text(result->word),
             sf_paper_scale_name(scale), result->finished, result->runs, *info->note != '\0' ? "; " : "", info->note,
             result->sentence);
+    if (result->finished == 0) return;
     print_rows(out, result);
+    print_points(out, result);
 }
 
-static sf_status open_and_judge(sf_paper **out, size_t entry, sf_paper_scale scale, sf_store *store,
-                                const sf_config *config) {
-    SF_TRY(sf_paper_open(out, entry, scale, config));
-    const sf_status status = sf_paper_judge(*out, store);
+static sf_status open_and_judge(sf_paper **out, const page *p, size_t entry, sf_paper_scale scale) {
+    SF_TRY(sf_paper_open(out, entry, scale, p->config));
+    const sf_status status = sf_paper_judge(*out, p->store);
     if (status == SF_OK) return SF_OK;
     sf_paper_close(*out);
     *out = NULL;
     return status;
 }
 
-static sf_status print_entry(FILE *out, size_t entry, sf_store *store, const sf_config *config) {
-    const sf_paper_info about = sf_paper_describe(entry, SF_LAPTOP);
-    fprintf(out, "\n## %s: %s\n\n%s: %s.\n", about.id, about.title,
-            strncmp(about.id, "follow", 6) == 0 ? "Statement" : "The paper says", about.statement);
+static void print_about(const page *p, const sf_paper_info *about) {
+    fprintf(p->out, "\n## %s: %s\n\nShows: %s.\n", about->id, about->title, about->shows);
+    if (*about->statement != '\0')
+        fprintf(p->out, "\nThe paper says: %s.\n", about->statement);
+    else if (strncmp(about->id, "follow", 6) != 0)
+        fputs("\nThe paper makes no claim here.\n", p->out);
+    if (*about->ours != '\0') fprintf(p->out, "\nOur comparison: %s.\n", about->ours);
+}
+
+/* Formulas are the same at every scale. */
+static sf_status print_formulas(const page *p, size_t entry, const sf_paper_info *about) {
+    sf_paper *paper;
+    SF_TRY(open_and_judge(&paper, p, entry, p->first));
+    const sf_paper_result *result = sf_paper_result_of(paper);
+    fprintf(p->out, "\nCommand: `semfocus paper run %s --figures figures`, which also draws it\n\n**%s**: %s.\n",
+            about->id, sf_paper_word_text(result->word), result->sentence);
+    print_rows(p->out, result);
+    sf_paper_close(paper);
+    return SF_OK;
+}
+
+static sf_status print_entry(const page *p, size_t entry) {
+    const sf_paper_info about = sf_paper_describe(entry, p->first);
+    print_about(p, &about);
     if (about.unavailable != NULL) {
-        fprintf(out, "\n**%s**: %s.\n", sf_paper_word_text(SF_NOT_ENOUGH_RUNS), about.unavailable);
+        fprintf(p->out, "\n**%s**: %s.\n", sf_paper_word_text(SF_CANNOT_RUN), about.unavailable);
         return SF_OK;
     }
-    fprintf(out, "\nCommand: `semfocus paper run %s --scale laptop` (or `--scale paper`)\n", about.id);
-    size_t reached = 0;
-    for (int scale = SF_LAPTOP; scale < SF_SCALES; scale++) {
-        sf_paper *paper;
-        SF_TRY(open_and_judge(&paper, entry, (sf_paper_scale)scale, store, config));
+    if (about.is_formula) return print_formulas(p, entry, &about);
+    fprintf(p->out, "\nCommand: `semfocus paper run %s --scale %s`%s\n", about.id, sf_paper_scale_name(p->first),
+            p->first < p->last ? " (or `--scale paper`)" : "");
+    for (int scale = (int)p->first; scale <= (int)p->last; scale++) {
         const sf_paper_info info = sf_paper_describe(entry, (sf_paper_scale)scale);
+        sf_paper *paper;
+        SF_TRY(open_and_judge(&paper, p, entry, (sf_paper_scale)scale));
         const sf_paper_result *result = sf_paper_result_of(paper);
         /* a part of the whole paper says nothing beside the smaller scale that it completes */
-        const bool shown = scale == SF_LAPTOP ? result->finished > 0 : result->finished == result->runs;
-        if (shown) print_scale(out, &info, (sf_paper_scale)scale, result);
-        reached += shown;
+        if (scale == (int)p->first || result->finished == result->runs)
+            print_scale(p->out, &info, (sf_paper_scale)scale, result);
         sf_paper_close(paper);
     }
-    if (reached == 0) fprintf(out, "\n**%s**: none was trained yet.\n", sf_paper_word_text(SF_NOT_ENOUGH_RUNS));
     return SF_OK;
 }
 
-static sf_status print_summary(FILE *out, sf_store *store, const sf_config *config) {
-    fputs("\n| entry | laptop | paper |\n|---|---|---|\n", out);
+/* What the entry chooses beyond mechanism, activation and seed: "; blocks 6, 10, 15, 22". */
+static void print_chosen(FILE *out, const sf_paper *paper) {
+    static const char *const named[] = {"attention", "activation", "seed"};
+    const sf_setting *setting;
+    char values[SF_PAPER_VALUES_SIZE];
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
+        bool is_named = false;
+        for (size_t n = 0; n < sizeof named / sizeof *named; n++) is_named |= strcmp(setting->name, named[n]) == 0;
+        if (is_named || !sf_paper_chooses(paper, setting)) continue;
+        sf_paper_values(values, paper, NULL, setting->name);
+        fprintf(out, "; %s %s", setting->name, values);
+    }
+}
+
+static void print_contents(FILE *out, const sf_paper *paper, const sf_paper_info *info) {
+    char values[SF_PAPER_VALUES_SIZE];
+    if (sf_paper_study(paper) == NULL) {
+        fprintf(out, " %s | %s |", info->unavailable != NULL ? "text" : "none", info->title);
+        return;
+    }
+    sf_paper_values(values, paper, NULL, "task");
+    fprintf(out, " %s | ", values);
+    sf_paper_values(values, paper, NULL, "activation");
+    fprintf(out, "%s; ", values);
+    const size_t masks = sf_paper_values(values, paper, NULL, "attention");
+    if (masks == 15)
+        fputs("all 15 masks", out);
+    else
+        fputs(values, out);
+    print_chosen(out, paper);
+    const size_t seeds = sf_paper_values(values, paper, NULL, "seed");
+    if (seeds > 1)
+        fprintf(out, "; %zu seeds |", seeds);
+    else
+        fprintf(out, "; seed %s |", values);
+}
+
+static sf_status print_summary(const page *p) {
+    fputs("\n## What does each figure, table and claim show, and what do our runs say?\n\n"
+          "Tasks and settings are those of the scale `paper`.\n\n| entry | tasks | settings | shows |",
+          p->out);
+    for (int scale = (int)p->first; scale <= (int)p->last; scale++)
+        fprintf(p->out, " %s |", sf_paper_scale_name((sf_paper_scale)scale));
+    fputs("\n|---|---|---|---|", p->out);
+    for (int scale = (int)p->first; scale <= (int)p->last; scale++) fputs("---|", p->out);
+    fputc('\n', p->out);
     for (size_t entry = 0; entry < sf_paper_count(); entry++) {
-        const sf_paper_info info = sf_paper_describe(entry, SF_LAPTOP);
-        fprintf(out, "| %s |", info.id);
-        for (int scale = SF_LAPTOP; scale < SF_SCALES; scale++) {
-            sf_paper *paper;
-            SF_TRY(open_and_judge(&paper, entry, (sf_paper_scale)scale, store, config));
+        const sf_paper_info info = sf_paper_describe(entry, SF_PAPER);
+        sf_paper *paper;
+        SF_TRY(sf_paper_open(&paper, entry, SF_PAPER, p->config));
+        fprintf(p->out, "| %s |", info.id);
+        print_contents(p->out, paper, &info);
+        fprintf(p->out, " %s |", info.shows);
+        sf_paper_close(paper);
+        for (int scale = (int)p->first; scale <= (int)p->last; scale++) {
+            SF_TRY(open_and_judge(&paper, p, entry, (sf_paper_scale)scale));
             const sf_paper_result *result = sf_paper_result_of(paper);
-            fprintf(out, " %s", sf_paper_word_text(result->word));
-            if (result->finished < result->runs) fprintf(out, " (%zu of %zu)", result->finished, result->runs);
-            fputs(" |", out);
+            fprintf(p->out, " %s", sf_paper_word_text(result->word));
+            if (result->finished > 0 && result->finished < result->runs)
+                fprintf(p->out, " (%zu of %zu)", result->finished, result->runs);
+            fputs(" |", p->out);
             sf_paper_close(paper);
         }
-        fputc('\n', out);
+        fputc('\n', p->out);
     }
     return SF_OK;
 }
 
-static sf_status print_all(FILE *out, sf_store *store, const sf_config *config) {
+static sf_status print_all(const page *p) {
     fprintf(
-        out,
+        p->out,
         "%s\n# The paper, entry by entry\n\n"
         "\"Transformers Learn Faster with Semantic Focus\" (Ram, Clarkson, Klinger, Ubaru, Gray; NeurIPS 2025): what "
-        "it says, the command\nthat checks it, and what our runs give. An entry disagrees if one of its comparisons "
-        "does. Made by\n`semfocus paper status --out FILE.md` from the store alone; `semfocus paper list` tells what "
-        "entries cost.\n",
+        "each figure shows, what\nthe text says, the command that checks it, and what our runs give. This part is made "
+        "by `semfocus paper status --out FILE.md`\nfrom a store alone; what follows its last line in the file is kept "
+        "by hand.\n\n"
+        "\"The paper says\" quotes what is stated. \"Our comparison\" is ours: how we read it, what we measure (95 %% "
+        "training accuracy as\nconvergence, for one), and on which tasks. A comparison **agrees** or **disagrees** "
+        "only if its difference is significant\nin an exact test over seeds: p < 0.05 after Holm's correction over the "
+        "comparisons of each task of a figure, or over all those of\na claim; each row says over how many. Otherwise "
+        "there is **no difference found**, or **not enough runs** for a test. An entry\nagrees if most of its "
+        "comparisons agree and none disagrees, and is **mixed** if some agree and some disagree. **Shown** means\n"
+        "numbers without a judgement. **Never reached** is said of runs that trained all their epochs, **not run** of "
+        "runs that are not\nthere. `semfocus paper list` shows how long each entry's missing runs would take.\n",
         marker);
-    SF_TRY(print_summary(out, store, config));
-    for (size_t entry = 0; entry < sf_paper_count(); entry++) SF_TRY(print_entry(out, entry, store, config));
+    SF_TRY(print_summary(p));
+    for (size_t entry = 0; entry < sf_paper_count(); entry++) SF_TRY(print_entry(p, entry));
+    fprintf(p->out, "\n%s", end_marker);
     return SF_OK;
 }
 
-/* A file that is there must be one of ours. */
-static sf_status check_replaceable(const char *path) {
+/* A file that is there must be one of ours. *kept is where what follows our part begins; 0: nothing does. */
+static sf_status check_replaceable(const char *path, long *kept) {
     struct stat about;
-    char line[sizeof marker] = "";
+    char line[sizeof marker] = "", *read = NULL;
+    size_t room = 0;
+    *kept = 0;
     if (stat(path, &about) != 0) return SF_OK;
     if (S_ISDIR(about.st_mode)) return sf_fail(SF_BAD_INPUT, "'%s' is a folder; name a file with --out", path);
     if (!S_ISREG(about.st_mode)) return SF_OK;
     FILE *file = fopen(path, "r");
     const bool ours =
         file != NULL && fread(line, 1, sizeof marker - 1, file) == sizeof marker - 1 && strcmp(line, marker) == 0;
+    while (ours && *kept == 0 && getline(&read, &room, file) >= 0)
+        if (strcmp(read, end_marker) == 0) *kept = ftell(file);
+    free(read);
     if (file != NULL) fclose(file);
     if (ours || about.st_size == 0) return SF_OK;
-    return sf_fail(SF_BAD_INPUT, "'%s' is there and was not made by 'semfocus paper status'; name another file", path);
+    return sf_fail(SF_BAD_INPUT, "'%s' already exists and was not made by 'semfocus paper status'; name another file",
+                   path);
 }
 
-sf_status sf_paper_write(const char *path, sf_store *store, const sf_config *config) {
-    if (strcmp(path, "-") == 0) return print_all(stdout, store, config);
-    SF_TRY(check_replaceable(path));
+static sf_status copy_kept(FILE *out, const char *path, long from) {
+    if (from == 0) return SF_OK;
+    FILE *file = fopen(path, "r");
+    if (file == NULL || fseek(file, from, SEEK_SET) != 0) {
+        if (file != NULL) fclose(file);
+        return sf_fail(SF_IO_ERROR, "cannot read '%s' again, whose last part is to be kept", path);
+    }
+    char block[4096];
+    size_t count;
+    while ((count = fread(block, 1, sizeof block, file)) > 0) fwrite(block, 1, count, out);
+    const bool failed = ferror(file) != 0;
+    fclose(file);
+    return failed ? sf_fail(SF_IO_ERROR, "cannot read '%s', whose last part is to be kept", path) : SF_OK;
+}
+
+sf_status sf_paper_write(const char *path, sf_paper_scale scale, sf_store *store, const sf_config *config) {
+    page p = {.out = stdout, .first = scale, .last = scale, .store = store, .config = config};
+    if (scale == SF_SCALES) {
+        p.first = SF_LAPTOP;
+        p.last = SF_PAPER;
+    }
+    if (strcmp(path, "-") == 0) return print_all(&p);
+    long kept;
     sf_atomic_file file;
+    SF_TRY(check_replaceable(path, &kept));
     SF_TRY(sf_atomic_open(&file, path));
-    const sf_status status = print_all(file.stream, store, config);
+    p.out = file.stream;
+    sf_status status = print_all(&p);
+    if (status == SF_OK) status = copy_kept(file.stream, path, kept);
     if (status == SF_OK) return sf_atomic_commit(&file);
     sf_atomic_abandon(&file);
     return status;

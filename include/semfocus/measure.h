@@ -85,6 +85,8 @@ void sf_analysis_compare(sf_comparison out[SF_QUANTILES], const sf_analysis *ful
 /* The condition (SF_CONDITION_W or SF_CONDITION_X) in the plane of c1 = delta_h / delta_s and c2 = Delta_h / delta_s:
  * it holds where c1 is less than this. */
 double sf_condition_limit(sf_measure condition, double dispersion, double sink_ratio, double c2);
+/* The same edge seen from c1: the condition holds where c2 is greater than this; INFINITY: for no c2. */
+double sf_condition_least_c2(sf_measure condition, double dispersion, double sink_ratio, double c1);
 
 /* What training with --every recorded. Block -1: all blocks. */
 typedef struct sf_curve_point {

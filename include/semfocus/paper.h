@@ -2,7 +2,7 @@
  * with the study it needs, what the paper says as a statement that can be checked, and a verdict from our runs.
  *
  *   sf_paper *paper;
- *   sf_paper_find(&entry, "table-dispersion");
+ *   sf_paper_find(&entry, "tab-6");
  *   sf_paper_open(&paper, entry, SF_LAPTOP, &config);         plans its study
  *   sf_session_run(store, ...sf_paper_study(paper)...);        trains what is missing
  *   sf_paper_measure(paper, store, &watch);                    measures what is missing, into the store
@@ -14,17 +14,32 @@
 #ifndef SEMFOCUS_PAPER_H
 #define SEMFOCUS_PAPER_H
 
+#include "semfocus/loss_speedup.h"
+#include "semfocus/measure.h"
 #include "semfocus/study.h"
 
-typedef enum sf_paper_word { SF_NOT_ENOUGH_RUNS, SF_AGREES, SF_DISAGREES } sf_paper_word;
-const char *sf_paper_word_text(sf_paper_word word); /* "not enough runs", "agrees", "disagrees" */
+typedef enum sf_paper_word {
+    SF_NOT_RUN,             /* no run of it is there */
+    SF_NOT_ENOUGH_RUNS,     /* some runs are missing, or the seeds are too few for a test */
+    SF_NO_DIFFERENCE_FOUND, /* tested, and not significant in either direction */
+    SF_AGREES,              /* significant, in the direction that is stated */
+    SF_DISAGREES,           /* significant, against it */
+    SF_MIXED,               /* some comparisons agree and others disagree */
+    SF_SHOWN,               /* numbers without a judgement: nothing is stated, or one seed cannot be tested */
+    SF_CANNOT_RUN,          /* needs something that is not there yet */
+    SF_PAPER_WORDS
+} sf_paper_word;
+const char *sf_paper_word_text(sf_paper_word word); /* "not run", "not enough runs", "no difference found", ... */
 const char *sf_paper_scale_name(sf_paper_scale scale);
 
 typedef struct sf_paper_info {
     const char *id, *title;
-    const char *statement;   /* what the paper says */
-    const char *unavailable; /* why it cannot be run here; NULL: it can */
+    const char *shows;       /* what the figure shows, or what a claim is about */
+    const char *statement;   /* what the paper says there; "": nothing, or it is no part of the paper */
+    const char *ours;        /* what we compare and how we read it: ours, not the paper's; "": nothing */
+    const char *unavailable; /* why it cannot be run yet; NULL: it can */
     const char *note;        /* how the scale departs from the paper; "": not at all */
+    bool is_formula;         /* it needs no run, and no store */
 } sf_paper_info;
 
 size_t sf_paper_count(void);
@@ -38,7 +53,16 @@ typedef struct sf_paper sf_paper; /* an entry at a scale */
  */
 sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, const sf_config *config);
 void sf_paper_close(sf_paper *paper);
-const sf_study *sf_paper_study(const sf_paper *paper); /* NULL: the entry cannot be run here */
+const sf_study *sf_paper_study(const sf_paper *paper); /* NULL: it needs no run, or cannot be run yet */
+/* SF_CONDITION_W or SF_CONDITION_X for a figure of formulas, which needs no run; SF_MEASURES else. */
+sf_measure sf_paper_condition(const sf_paper *paper);
+
+enum { SF_PAPER_VALUES_SIZE = 1024 };
+/* The values of a setting (or "task") over the planned runs of a task (NULL: of all), each once, in the order of the
+ * plan: "full, topk:5". Returns how many there are; 0 without a study. */
+size_t sf_paper_values(char out[SF_PAPER_VALUES_SIZE], const sf_paper *paper, const char *task, const char *setting);
+/* Whether the entry itself chooses a setting of data, model or training: its recipe does not tell its value. */
+bool sf_paper_chooses(const sf_paper *paper, const sf_setting *setting);
 
 typedef struct sf_paper_watch {
     const atomic_int *stop; /* not 0: keep what is done and return; may be NULL */
@@ -50,12 +74,29 @@ typedef struct sf_paper_watch {
  * SF_INTERRUPTED if stopped. */
 sf_status sf_paper_measure(sf_paper *paper, sf_store *store, const sf_paper_watch *watch);
 
-enum { SF_PAPER_TEXT_SIZE = 384 };
+enum { SF_PAPER_TEXT_SIZE = 512 };
 
 typedef struct sf_paper_row { /* one comparison of the entry */
     char what[SF_PAPER_TEXT_SIZE], numbers[SF_PAPER_TEXT_SIZE];
     sf_paper_word word;
+    bool judged;      /* by a test; otherwise it is only shown */
+    size_t seeds;     /* that the test is over; 0: none yet */
+    const char *unit; /* what it counts as those: "seed", or "point" of a scatter figure */
+    double least_p;   /* the smallest p-value that so many seeds can give */
+    double p;         /* of the test by itself; NaN: there is nothing to test yet */
+    bool favours;     /* the difference lies in the direction that is stated */
+    size_t family;    /* comparisons with equal numbers are corrected together */
+    size_t together;  /* how many those are */
+    double corrected; /* p after Holm's correction; NaN as well */
+    bool has_loss;    /* it is about the training loss, and there are curves */
+    sf_loss_speedup loss;
 } sf_paper_row;
+
+typedef struct sf_paper_point { /* of a scatter figure */
+    char name[64];              /* beside the point */
+    const char *series;
+    double x, y;
+} sf_paper_point;
 
 typedef struct sf_paper_result {
     sf_paper_word word;
@@ -63,6 +104,9 @@ typedef struct sf_paper_result {
     size_t runs, finished;
     const sf_paper_row *rows; /* [row_count] */
     size_t row_count;
+    const sf_paper_point *points;  /* [point_count] */
+    size_t point_count;            /* 0: the entry has no scatter figure, or no point of it is there */
+    const char *x_title, *y_title; /* of the scatter figure */
 } sf_paper_result;
 
 /* From what the store holds; NULL: there is none yet. */
@@ -76,8 +120,17 @@ typedef struct sf_paper_rates {
 /* Seconds that all the missing runs and measurements of a judged entry take at most, on all cores. */
 sf_status sf_paper_cost(double *seconds, const sf_paper *paper, sf_paper_rates *rates);
 
-/* Claim, command and what we got of every entry, as Markdown, from the store alone (NULL: there is none). "-" is
- * standard output. A file that was not made by this is not replaced. */
-sf_status sf_paper_write(const char *path, sf_store *store, const sf_config *config);
+/* What every entry shows and says, its command and what we got, as Markdown, from the store alone (NULL: there is
+ * none), at one scale, or with SF_SCALES at laptop and paper. "-" is standard output. A file that was not made by this
+ * is not replaced; what follows the generated part of one that was is kept. */
+sf_status sf_paper_write(const char *path, sf_paper_scale scale, sf_store *store, const sf_config *config);
+
+/* The figures of a judged entry as SVG and their data as CSV, in folder/id; both are made if they are not there. */
+sf_status sf_paper_write_figures(const sf_paper *paper, const char *id, sf_store *store, const char *folder);
+
+/* What figures 21 and 22 vary. */
+enum { SF_PAPER_DISPERSIONS = 11, SF_PAPER_SINK_RATIOS = 6 };
+extern const double sf_paper_dispersions[SF_PAPER_DISPERSIONS]; /* delta_s */
+extern const double sf_paper_sink_ratios[SF_PAPER_SINK_RATIOS]; /* beta */
 
 #endif

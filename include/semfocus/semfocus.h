@@ -7,6 +7,7 @@
 #include "semfocus/fleet.h"
 #include "semfocus/followup.h"
 #include "semfocus/landscape.h"
+#include "semfocus/loss_speedup.h"
 #include "semfocus/measure.h"
 #include "semfocus/paper.h"
 #include "semfocus/parity.h"

@@ -1,0 +1,67 @@
+/* The figures of an entry of the paper as files: learning curves and what else the store knows of its runs, the
+ * formulas of figures 21 and 22, scatter figures. */
+#include <stdio.h>
+
+#include "io/atomic_file.h"
+#include "report/condition_figure.h"
+#include "report/figure.h"
+#include "report/scatter_figure.h"
+#include "semfocus/report.h"
+
+typedef struct drawn { /* what a writer needs */
+    sf_measure condition;
+    const sf_paper_result *result;
+} drawn;
+
+static void draw_condition(FILE *out, const drawn *what) {
+    sf_condition_draw(out, what->condition);
+}
+
+static void list_condition(FILE *out, const drawn *what) {
+    sf_condition_write_csv(out, what->condition);
+}
+
+static void draw_scatter(FILE *out, const drawn *what) {
+    sf_scatter_draw(out, what->result);
+}
+
+static void list_scatter(FILE *out, const drawn *what) {
+    sf_scatter_write_csv(out, what->result);
+}
+
+static sf_status write_file(const char *folder, const char *name, const drawn *what,
+                            void (*writer)(FILE *out, const drawn *what)) {
+    char path[SF_PATH_SIZE];
+    const int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", folder);
+    sf_atomic_file file;
+    SF_TRY(sf_atomic_open(&file, path));
+    writer(file.stream, what);
+    return sf_atomic_commit(&file);
+}
+
+static sf_status write_into(const char *folder, const sf_paper *paper, sf_store *store) {
+    const drawn what = {.condition = sf_paper_condition(paper), .result = sf_paper_result_of(paper)};
+    if (what.condition != SF_MEASURES) {
+        const bool is_w = what.condition == SF_CONDITION_W;
+        SF_TRY(write_file(folder, is_w ? "condition-w.svg" : "condition-x.svg", &what, draw_condition));
+        SF_TRY(write_file(folder, is_w ? "condition-w.csv" : "condition-x.csv", &what, list_condition));
+    }
+    if (what.result->point_count > 0) {
+        SF_TRY(write_file(folder, "scatter.svg", &what, draw_scatter));
+        SF_TRY(write_file(folder, "scatter.csv", &what, list_scatter));
+    }
+    return sf_paper_study(paper) != NULL ? sf_report_write_figures(sf_paper_study(paper), store, folder) : SF_OK;
+}
+
+/* A folder for each entry: entries share tasks, and so names of files. */
+sf_status sf_paper_write_figures(const sf_paper *paper, const char *id, sf_store *store, const char *folder) {
+    char own[SF_PATH_SIZE];
+    const int length = snprintf(own, sizeof own, "%s/%s", folder, id);
+    if (length < 0 || (size_t)length >= sizeof own)
+        return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", folder);
+    SF_TRY(sf_figures_folder(folder));
+    SF_TRY(sf_figures_folder(own));
+    return write_into(own, paper, store);
+}

@@ -1,0 +1,13 @@
+/* Named points in a plane, in one or more series. */
+#ifndef SF_REPORT_SCATTER_FIGURE_H
+#define SF_REPORT_SCATTER_FIGURE_H
+
+#include <stdio.h>
+
+#include "semfocus/paper.h"
+
+/* Of a result with points. */
+void sf_scatter_draw(FILE *out, const sf_paper_result *result);
+void sf_scatter_write_csv(FILE *out, const sf_paper_result *result);
+
+#endif

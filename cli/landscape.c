@@ -241,13 +241,10 @@ static int compute_and_show(sf_store *store, const cli_request *request) {
     status = sf_landscape_compute(landscape, store, &watch);
     moving_line_close(&s.line);
     int code;
-    if (status == SF_INTERRUPTED) {
-        fprintf(stderr, "semfocus: stopped; the points that are done are kept in '%s' and the same command goes on\n",
-                config->store);
-        code = EXIT_FAILED;
-    } else {
+    if (status == SF_INTERRUPTED || (status == SF_OK && ended_by_signal() != EXIT_DONE))
+        code = tell_stopped(config->store);
+    else
         code = status == SF_OK ? show_results(landscape, request) : fail(status);
-    }
     sf_landscape_close(landscape);
     return code;
 }

@@ -100,10 +100,9 @@ static int measure(sf_paper *paper, sf_store *store, const sf_config *config) {
     const sf_status status = sf_paper_measure(
         paper, store, &(sf_paper_watch){.stop = watch_for_stop(), .on_progress = show_measuring, .context = &shown});
     moving_line_close(&shown.line);
-    if (status == SF_OK) return EXIT_DONE;
-    if (status != SF_INTERRUPTED) return fail(status);
-    fprintf(stderr, "semfocus: stopped; what was done is kept in '%s' and the same command goes on\n", config->store);
-    return EXIT_FAILED;
+    if (status != SF_OK && status != SF_INTERRUPTED) return fail(status);
+    if (status == SF_OK && ended_by_signal() == EXIT_DONE) return EXIT_DONE;
+    return tell_stopped(config->store);
 }
 
 static int run_entry(json_t *results, size_t entry, sf_store *store, const sf_config *config) {

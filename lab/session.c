@@ -230,8 +230,8 @@ static sf_status execute(bool *begun, hall *h, size_t index) {
     sf_recorder recorder = {0};
     step_context at = {h, index};
     const sf_watch watch = {.stop = h->session->stop, .on_step = on_step, .context = &at};
-    sf_status status = sf_run_state_open(&state, j->plan->task, &j->plan->config, &j->run);
-    if (status == SF_OK) status = sf_recorder_open(&recorder, state.fleet);
+    sf_status status = sf_run_state_open(&state, j->plan->task, &j->plan->config, &j->run, h->session->stop);
+    if (status == SF_OK) status = sf_recorder_open(&recorder, state.fleet, h->session->stop);
     if (status == SF_OK) LOCKED(h, status, begin(h, j, &state));
     *begun = status == SF_OK;
     if (*begun) {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "kernels/cpu/cpu.h"
 #include "measure/conditions.h"
 #include "measure/quantiles.h"
@@ -55,6 +56,7 @@ struct sf_meter {
     tally *totals; /* [L+1]: blocks, and all of them */
     int32_t *tokens, *labels;
     const sf_moment *moment; /* of the batch that is observed */
+    const atomic_int *stop;  /* may be NULL */
 };
 
 size_t sf_sink_keys(const sf_shape *shape) {
@@ -139,6 +141,11 @@ void sf_meter_destroy(sf_meter *meter) {
     sf_release(meter->tokens);
     sf_release(meter->labels);
     sf_release(meter);
+}
+
+void sf_meter_obey(sf_meter *meter, const atomic_int *stop) {
+    meter->stop = stop;
+    sf_cpu_crew_obey(meter->crew, stop);
 }
 
 /* NaN if either is, in whatever order they come. */
@@ -281,7 +288,7 @@ static void look_at_head(const sight_of_head *at) {
     const size_t T = at->meter->model->shape.T, C = at->meter->model->shape.C, row = (T + SIDE - 1) / SIDE * SIDE;
     const bench *room = at->room;
     memset(room->degrees, 0, T * sizeof *room->degrees);
-    for (size_t first = 0; first < T; first += SIDE) {
+    for (size_t first = 0; first < T && !sf_stop_asked(at->meter->stop); first += SIDE) {
         for (size_t j = 0; j < T; j += SIDE)
             multiply_panels(room->scores + j, row, room->queries + first * C, room->keys + j * C, C);
         for (size_t i = first; i < first + SIDE && i < T; i++)
@@ -339,7 +346,7 @@ sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, co
     const sf_dataset *set = what->split == SF_TRAINING ? what->data->training : what->data->heldout;
     const size_t all = sf_dataset_count(set), samples = what->samples > 0 && what->samples < all ? what->samples : all;
     start_anew(meter);
-    for (size_t first = 0; first < samples; first += BATCH) {
+    for (size_t first = 0; first < samples && !sf_stop_asked(meter->stop); first += BATCH) {
         const size_t B = samples - first < BATCH ? samples - first : BATCH;
         for (size_t n = 0; n < B; n++) {
             sf_run_data_lay_out(meter->tokens + n * s->T, what->data, set, first + n, s->T, s->attention.globals);
@@ -351,6 +358,7 @@ sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, co
                        &(sf_batch){meter->tokens, meter->labels, B}, &moment);
     }
     meter->moment = NULL;
+    if (sf_stop_asked(meter->stop)) return sf_fail(SF_INTERRUPTED, "stopped on request");
     sum_up(meter);
     return SF_OK;
 }

@@ -57,17 +57,17 @@ sf_status sf_run_data_check(const char *task, const sf_config *config) {
     return sf_task_check_length(found, (size_t)config->length);
 }
 
-static sf_status sample_both(sf_run_data *data, const char *task, const sf_config *config) {
+static sf_status sample_both(sf_run_data *data, const char *task, const sf_config *config, const atomic_int *stop) {
     const sf_task *found;
     SF_TRY(sf_task_find(&found, task));
     const sf_task_info info = sf_task_describe(found);
     const uint32_t seed = sf_run_data_seed(config);
     data->pad = info.pad;
     data->classes = (size_t)info.classes;
-    SF_TRY(sf_dataset_sample(&data->training, found, SF_TRAINING, seed, (size_t)config->train_count,
-                             (size_t)config->length));
-    return sf_dataset_sample(&data->heldout, found, SF_HELDOUT, seed, (size_t)config->heldout_count,
-                             (size_t)config->length);
+    SF_TRY(sf_dataset_sample_until(&data->training, found, SF_TRAINING, seed, (size_t)config->train_count,
+                                   (size_t)config->length, stop));
+    return sf_dataset_sample_until(&data->heldout, found, SF_HELDOUT, seed, (size_t)config->heldout_count,
+                                   (size_t)config->length, stop);
 }
 
 /* No longer than what the data holds anyway, so that all other sequences keep their padding. */
@@ -138,11 +138,11 @@ static sf_status check_longest(const sf_run_data *data, const char *task) {
                    data->longest, length->high);
 }
 
-sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config) {
+sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config, const atomic_int *stop) {
     *out = (sf_run_data){0};
     SF_TRY(sf_run_data_check(task, config));
-    sf_status status =
-        sf_run_data_is_tsv(task) ? read_both(out, task + strlen(TSV_PREFIX), config) : sample_both(out, task, config);
+    sf_status status = sf_run_data_is_tsv(task) ? read_both(out, task + strlen(TSV_PREFIX), config)
+                                                : sample_both(out, task, config, stop);
     if (status == SF_OK) {
         const size_t training = sf_dataset_longest(out->training), heldout = sf_dataset_longest(out->heldout);
         out->longest = training > heldout ? training : heldout;

@@ -1,0 +1,55 @@
+/* Ctrl-C and the other signals that ask a process to end. Nothing that was stored can be harmed by ending, so most
+ * verbs end at once. Work that has something to keep (a run's epochs since its checkpoint, points of a surface) asks
+ * with watch_for_stop() to be told instead; a second signal then ends it at once. The exit code is 128 and the signal's
+ * number, as shells have it. */
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+static atomic_int stop_requested, received; /* a flag; the first signal, 0: none */
+static volatile sig_atomic_t orderly;
+
+static void on_signal(int number) {
+    int none = 0;
+    const bool first = atomic_compare_exchange_strong(&received, &none, number);
+    if (orderly && first) {
+        atomic_store(&stop_requested, 1);
+        return;
+    }
+    sf_files_abandon();
+    _exit(EXIT_SIGNAL + number);
+}
+
+/* A reader that has seen enough. In work that is told of signals the write fails, and ends it in order. */
+static void on_broken_pipe(int number) {
+    if (orderly) return;
+    sf_files_abandon();
+    _exit(EXIT_SIGNAL + number);
+}
+
+/* A signal that was ignored stays so: jobs in the background of a script, and nohup. */
+void watch_signals(void) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        struct sigaction before;
+        sigaction(signals[i], NULL, &before);
+        const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+        if (before.sa_handler != SIG_IGN) sigaction(signals[i], &action, NULL);
+    }
+    const struct sigaction broken = {.sa_handler = on_broken_pipe, .sa_flags = SA_RESTART};
+    sigaction(SIGPIPE, &broken, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes shows as a failed write */
+}
+
+atomic_int *watch_for_stop(void) {
+    orderly = 1;
+    return &stop_requested;
+}
+
+int ended_by_signal(void) {
+    orderly = 0;
+    const int number = atomic_load(&received);
+    return number != 0 ? EXIT_SIGNAL + number : EXIT_DONE;
+}

@@ -76,6 +76,8 @@ void watch_signals(void);
 atomic_int *watch_for_stop(void);
 /* Whether one did: its exit code, or EXIT_DONE. From now on a signal ends the process at once again. */
 int ended_by_signal(void);
+/* For work that is kept as it goes, so that a signal may end it at once: the sentence that is said then. NULL: none. */
+void say_when_stopped(const char *store);
 /* A sentence that work was stopped and what becomes of it; the exit code that goes with it. */
 int tell_stopped(const char *store);
 

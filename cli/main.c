@@ -88,6 +88,12 @@ static int print_verb_help(const cli_verb *verb) {
 }
 
 static int take_option(cli_request *request, const cli_verb *verb, const sf_setting *setting, const char *value) {
+    for (size_t i = 0; i < request->option_count; i++)
+        if (strcmp(request->options[i].name, setting->name) == 0)
+            return fail_usage("--%s is given twice, as '%.100s' and as '%.100s'; give it once (%s)", setting->name,
+                              request->options[i].value, value,
+                              is_list_setting(verb, setting) ? "a list is written with commas: A,B"
+                                                             : "it takes one value");
     if (request->option_count == sizeof request->options / sizeof *request->options)
         return fail_usage("more than %zu options; leave some out", request->option_count);
     request->options[request->option_count].name = setting->name;

@@ -97,12 +97,12 @@ static void show_measuring(void *context, size_t done, size_t total, const char 
 static int measure(sf_paper *paper, sf_store *store, const sf_config *config) {
     measuring shown;
     moving_line_open(&shown.line, config->quiet != 0 || config->json != 0);
-    const sf_status status = sf_paper_measure(
-        paper, store, &(sf_paper_watch){.stop = watch_for_stop(), .on_progress = show_measuring, .context = &shown});
+    say_when_stopped(config->store); /* what is measured goes into the store at once */
+    const sf_status status =
+        sf_paper_measure(paper, store, &(sf_paper_watch){.on_progress = show_measuring, .context = &shown});
+    say_when_stopped(NULL);
     moving_line_close(&shown.line);
-    if (status != SF_OK && status != SF_INTERRUPTED) return fail(status);
-    if (status == SF_OK && ended_by_signal() == EXIT_DONE) return EXIT_DONE;
-    return tell_stopped(config->store);
+    return status == SF_OK ? EXIT_DONE : fail(status);
 }
 
 static int run_entry(json_t *results, size_t entry, sf_store *store, const sf_config *config) {

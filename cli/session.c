@@ -24,13 +24,6 @@ sf_status open_if_there(sf_store **store, const char *folder) {
     return status == SF_BAD_INPUT && is_nothing_there(folder) ? SF_OK : status;
 }
 
-int tell_stopped(const char *store) {
-    const int code = ended_by_signal();
-    fprintf(stderr, "semfocus: stopped; what was done is kept in '%s' and the same command goes on\n",
-            on_one_line(store));
-    return code != EXIT_DONE ? code : EXIT_FAILED;
-}
-
 int run_study(const sf_study *study, sf_store *store, const sf_config *config, cli_detail detail, bool *done) {
     progress state;
     *done = false;
@@ -46,7 +39,8 @@ int run_study(const sf_study *study, sf_store *store, const sf_config *config, c
     const int signalled = ended_by_signal();
     if (state.output_failed) return finish_output();
     if (signalled != EXIT_DONE || (status == SF_INTERRUPTED && state.failed == 0)) return tell_stopped(config->store);
-    *done = status == SF_OK || (session.count > 1 && (detail == EVERY_EPOCH || state.finished > 0));
+    *done =
+        status == SF_OK || (session.count > 1 && ((detail == EVERY_EPOCH && state.failed > 0) || state.finished > 0));
     if (*done) tell_unmeasured(study, store);
     if (status == SF_OK) return EXIT_DONE;
     if (session.count > 1 || state.failed == 0) fail(status); /* a single run's sentence was printed when it failed */

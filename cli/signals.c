@@ -3,13 +3,15 @@
  * with watch_for_stop() to be told instead; a second signal then ends it at once. The exit code is 128 and the signal's
  * number, as shells have it. */
 #include <signal.h>
-#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 
 static atomic_int stop_requested, received; /* a flag; the first signal, 0: none */
 static volatile sig_atomic_t orderly;
+static char farewell[SF_PATH_SIZE + 128]; /* what is said when the process ends at once; empty: nothing */
 
 static void on_signal(int number) {
     int none = 0;
@@ -19,6 +21,7 @@ static void on_signal(int number) {
         return;
     }
     sf_files_abandon();
+    (void)!write(STDERR_FILENO, farewell, strlen(farewell));
     _exit(EXIT_SIGNAL + number);
 }
 
@@ -46,6 +49,30 @@ void watch_signals(void) {
 atomic_int *watch_for_stop(void) {
     orderly = 1;
     return &stop_requested;
+}
+
+static void stopped_sentence(char *out, size_t size, const char *store) {
+    snprintf(out, size, "semfocus: stopped; what was done is kept in '%s' and the same command goes on\n",
+             on_one_line(store));
+}
+
+void say_when_stopped(const char *store) {
+    *farewell = '\0';
+    if (store == NULL) return;
+    char sentence[sizeof farewell];
+    stopped_sentence(sentence, sizeof sentence, store);
+    for (char *at = sentence; *at != '\0'; at++) /* it does not pass through the filter of output */
+        if ((unsigned char)*at < ' ' || (unsigned char)*at > '~') *at = *at == '\n' && at[1] == '\0' ? '\n' : '?';
+    memcpy(farewell + 1, sentence + 1, strlen(sentence));
+    *farewell = *sentence;
+}
+
+int tell_stopped(const char *store) {
+    const int code = ended_by_signal();
+    char sentence[sizeof farewell];
+    stopped_sentence(sentence, sizeof sentence, store);
+    fputs(sentence, stderr);
+    return code != EXIT_DONE ? code : EXIT_FAILED;
 }
 
 int ended_by_signal(void) {

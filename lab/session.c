@@ -328,8 +328,9 @@ sf_status sf_session_run(sf_store *store, const sf_session *session) {
         }
         /* One model a core where there are enough of them, the cores inside one model otherwise. */
         const size_t workers = open >= threads ? threads : 1;
-#pragma omp parallel num_threads((int)workers) if (workers > 1)
-        work(&h);
+        status = sf_threads_start(workers);
+#pragma omp parallel num_threads((int)workers) if (workers > 1 && status == SF_OK)
+        if (status == SF_OK) work(&h);
         pthread_mutex_destroy(&h.lock);
         size_t unfinished = 0;
         for (size_t i = 0; i < h.count; i++) unfinished += h.jobs[i].state != OVER || h.jobs[i].stopped;

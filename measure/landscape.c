@@ -140,7 +140,7 @@ static sf_status open_site(site *s) {
         sf_cpu_crew_obey(s->desks[d].crew, s->survey->stop);
         SF_TRY(SF_NEW(&s->desks[d].weights, s->terrain->model->size));
     }
-    return SF_OK;
+    return sf_threads_start(s->desk_count);
 }
 
 static bool is_over(const site *s) {

@@ -108,6 +108,7 @@ static sf_status cpu_open(void **out, sf_member *members /* [S] */, size_t S, si
     for (size_t s = 0; s < S && status == SF_OK; s++) status = open_weights(&state->weights[s], &members[s]);
     for (size_t d = 0; d < state->desk_count && status == SF_OK; d++)
         status = open_desk(&state->desks[d], state, side_by_side ? 1 : workers);
+    if (status == SF_OK) status = sf_threads_start(state->desk_count);
     if (status != SF_OK) {
         cpu_close(state);
         return status;

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "io/regular.h"
 #include "tasks/dataset.h"
 
 #define TSV_PREFIX "tsv:"
@@ -113,7 +114,9 @@ static sf_status read_both(sf_run_data *data, const char *names, const sf_config
         return sf_fail(SF_BAD_INPUT,
                        "'tsv:%s' names standard input, but training reads its data more than once; use a file", names);
 
+    SF_TRY(sf_check_regular(path, "training reads its data more than once"));
     if (heldout != NULL) {
+        SF_TRY(sf_check_regular(heldout, "training reads its data more than once"));
         if (config->data_seed >= 0)
             return sf_fail(SF_BAD_INPUT, "data-seed has no effect on tsv: data with a held-out file; leave it out");
         SF_TRY(sf_dataset_read(&data->training, path));

@@ -152,6 +152,7 @@ sf_status sf_cpu_crew_create(sf_cpu_crew **out, sf_cpu_plan *const *plans, size_
         crew->arenas[w] = workspace;
         status = sf_arena_open(&crew->arenas[w]);
     }
+    if (status == SF_OK) status = sf_threads_start(workers);
     if (status != SF_OK) {
         sf_cpu_crew_destroy(crew);
         return status;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/sizes.h"
 
@@ -66,6 +67,11 @@ const char *sf_text_nearest(const char *name, const char *(*candidate)(const voi
             best = other;
         }
     }
+}
+
+bool sf_text_ends_with(const char *text, const char *ending) {
+    const size_t length = strlen(text), width = strlen(ending);
+    return length >= width && strcasecmp(text + length - width, ending) == 0;
 }
 
 const char *sf_text_quote(char out[SF_QUOTE_SIZE], const char *text) {

@@ -196,7 +196,8 @@ static bool has_diverged(const sf_analysis_info *info) {
 
 static void print_heading(const sf_analysis_info *info) {
     const sf_stored_run *run = info->run;
-    printf("%s  %s, %s, seed %lld: ", run->id, run->task, run->attention, (long long)run->seed);
+    printf("%s  %s, %s, seed %lld: ", run->id, on_one_line(run->task), on_one_line(run->attention),
+           (long long)run->seed);
     if (info->request.at == SF_AT_INIT)
         printf("initial weights");
     else
@@ -233,7 +234,7 @@ static void print_comparison(const sf_analysis *full, const sf_analysis *sparse)
     const sf_stored_run *run = ours.run;
     sf_comparison rows[SF_QUANTILES];
     sf_analysis_compare(rows, full, sparse);
-    printf("%s, seed %lld: delta_s of ", run->task, (long long)run->seed);
+    printf("%s, seed %lld: delta_s of ", on_one_line(run->task), (long long)run->seed);
     print_compared(&theirs, &ours);
     printf(", the rest of ");
     print_compared(&ours, &theirs);
@@ -278,7 +279,7 @@ static int tell_comparisons(const analyses *a, const char *figures /* folder; ""
             print_comparison(full, a->all[i]);
     }
     if (json) return print_json(json_pack("{s:O, s:o}", "runs", a->rows, "comparisons", comparisons));
-    if (*figures != '\0') printf("figures: %s\n", figures);
+    if (*figures != '\0') printf("figures: %s\n", on_one_line(figures));
     return finish_output();
 }
 
@@ -408,12 +409,14 @@ static void tell_point(void *context, const sf_curve_point *point) {
                                  "measure", point->measure, "quantiles", json_quantiles(point->at)));
         return;
     }
-    printf("%s,%zu,", out->run, point->epoch);
+    print_csv_text(out->run);
+    printf(",%zu,", point->epoch);
     if (point->block < 0)
         printf("all");
     else
         printf("%lld", (long long)point->block);
-    printf(",%s", point->measure);
+    putchar(',');
+    print_csv_text(point->measure);
     for (size_t i = 0; i < SF_QUANTILES; i++) {
         putchar(',');
         if (!isnan(point->at[i])) printf("%.9g", point->at[i]);

@@ -55,6 +55,8 @@ void print_bytes_from_now_on(void);
 void print_control(const char *sequence);
 /* A name on one line: newlines and tabs are spelled. The text is valid until eight more were asked for. */
 const char *on_one_line(const char *text);
+/* A field of a CSV, in quotes where it needs them, and never taken for a formula by a spreadsheet. */
+void print_csv_text(const char *text);
 /* One line on standard error. */
 void print_sentence(const char *text);
 

@@ -173,6 +173,19 @@ const char *on_one_line(const char *text) {
     return out;
 }
 
+void print_csv_text(const char *text) {
+    if (strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:") == strlen(text)) {
+        fputs(text, stdout);
+        return;
+    }
+    fputs(strchr("=+-@\t\r", *text) != NULL ? "\"'" : "\"", stdout);
+    for (; *text != '\0'; text++) {
+        if (*text == '"') putchar('"');
+        putchar(*text);
+    }
+    putchar('"');
+}
+
 void print_sentence(const char *text) {
     fputs("semfocus: ", stderr);
     fputs(on_one_line(text), stderr);

@@ -192,7 +192,7 @@ static int tell_all(sf_store *store, const sf_config *config) {
     if (*config->out != '\0') {
         const sf_status status = sf_paper_write(config->out, store, config);
         if (status != SF_OK) return fail(status);
-        if (!config->quiet && strcmp(config->out, "-") != 0) printf("written: %s\n", config->out);
+        if (!config->quiet && strcmp(config->out, "-") != 0) printf("written: %s\n", on_one_line(config->out));
         return finish_output();
     }
     json_t *rows = config->json ? json_array() : NULL;

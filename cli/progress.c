@@ -21,7 +21,7 @@ static double now_seconds(void) {
 /* Task where there are several, mechanism or variant, seed. */
 static void name_of(char out[NAME_SIZE], const progress *shown, size_t run) {
     const sf_group *group = sf_study_group(shown->study, shown->each[run].group);
-    snprintf(out, NAME_SIZE, "%.*s%s%s %lld", SF_TEXT_SIZE, shown->several_tasks ? group->task : "",
+    snprintf(out, NAME_SIZE, "%.*s%s%s %lld", SF_TEXT_SIZE, shown->several_tasks ? on_one_line(group->task) : "",
              shown->several_tasks ? " " : "", group->name, (long long)shown->runs[run].config.seed);
 }
 
@@ -130,8 +130,8 @@ static void print_heading(progress *shown) {
     if (shown->several_tasks) {
         printf("%zu runs\n\n", shown->count);
     } else {
-        printf("%s: %zu run%s, %lld block%s of width %lld, up to %lld epochs\n\n", shown->runs[0].task, shown->count,
-               plural(shown->count), (long long)config->blocks, plural((size_t)config->blocks),
+        printf("%s: %zu run%s, %lld block%s of width %lld, up to %lld epochs\n\n", on_one_line(shown->runs[0].task),
+               shown->count, plural(shown->count), (long long)config->blocks, plural((size_t)config->blocks),
                (long long)config->width, (long long)config->epochs);
     }
     printf("%-*s %6s  %10s %9s  %13s %12s\n", shown->left_width, shown->count > 1 ? "run" : "training accuracy",
@@ -346,8 +346,8 @@ static void say_reached(bool *begun, const sf_stored_run *run) {
 
 void print_ending(const sf_stored_run *run, bool with_task) {
     bool begun = false;
-    printf("%s %s%s%s, seed %lld: ", run->id, with_task ? run->task : "", with_task ? " " : "", run->attention,
-           (long long)run->seed);
+    printf("%s %s%s%s, seed %lld: ", run->id, with_task ? on_one_line(run->task) : "", with_task ? " " : "",
+           on_one_line(run->attention), (long long)run->seed);
     say_state(&begun, run);
     if (run->epochs > 0) say_reached(&begun, run);
     if (run->checkpoint_epoch > 0 && run->checkpoint_epoch == run->epochs)

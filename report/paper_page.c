@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "io/atomic_file.h"
 #include "semfocus/paper.h"
 
@@ -104,6 +105,9 @@ static sf_status print_all(FILE *out, sf_store *store, const sf_config *config) 
 
 /* A file that is there must be one of ours. */
 static sf_status check_replaceable(const char *path) {
+    if (sf_text_ends_with(path, ".html") || sf_text_ends_with(path, ".htm"))
+        return sf_fail(SF_BAD_INPUT, "out is '%s' but the page is Markdown, not HTML; give it a name that ends in .md",
+                       path);
     struct stat about;
     char line[sizeof marker] = "";
     if (stat(path, &about) != 0) return SF_OK;

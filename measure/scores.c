@@ -274,12 +274,12 @@ static void note_head(tally *t, const sight_of_head *at) {
         const seen_query *seen = &room->seen[i];
         sf_quantiles_add(&t->values[SF_DISPERSION], seen->dispersion);
         sf_quantiles_add(&t->values[SF_KEPT_DISPERSION], seen->kept_dispersion);
+        if (separated) sf_quantiles_add(&t->values[SF_SEPARATION], seen->separation);
+        if (!s->attention.weighting->has_softmax_theory) continue;
         sf_quantiles_add(&t->values[SF_LN_STABILITY],
                          separated ? sf_ln_stability_by_score(seen->kept_dispersion, seen->separation, seen->kept)
                                    : sf_ln_stability_fixed(seen->kept_dispersion, seen->kept));
-        if (!separated) continue;
-        sf_quantiles_add(&t->values[SF_SEPARATION], seen->separation);
-        note_conditions(t, seen, (double)largest / k);
+        if (separated) note_conditions(t, seen, (double)largest / k);
     }
 }
 

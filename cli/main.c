@@ -94,6 +94,8 @@ static int take_option(cli_request *request, const cli_verb *verb, const sf_sett
                               request->options[i].value, value,
                               is_list_setting(verb, setting) ? "a list is written with commas: A,B"
                                                              : "it takes one value");
+    if (*value == '\0' && (strcmp(setting->name, "out") == 0 || strcmp(setting->name, "figures") == 0))
+        return fail_usage("%s is '' but must be a name; give one, or leave it out", setting->name);
     if (request->option_count == sizeof request->options / sizeof *request->options)
         return fail_usage("more than %zu options; leave some out", request->option_count);
     request->options[request->option_count].name = setting->name;
@@ -184,6 +186,8 @@ int main(int count, char **words) {
         return EXIT_USAGE;
     }
     const bool asks_help = is_help(words[1]) || strcmp(words[1], "help") == 0;
+    if (asks_help && count > 2 && *words[2] != '-' && find_verb(words[2]) == NULL)
+        return fail_usage("unknown verb '%.40s'; 'semfocus --help' names them all", words[2]);
     if (asks_help && count > 2 && find_verb(words[2]) != NULL) return print_verb_help(find_verb(words[2]));
     if (asks_help) {
         print_overview(stdout);

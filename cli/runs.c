@@ -68,6 +68,7 @@ const cli_verb verb_runs = {
     .summary = "list the runs of a store",
     .details = "Columns for --where: id, task, attention, seed, status, epochs, converged_epoch, train_accuracy,\n"
                "heldout_accuracy, best_epoch, best_accuracy, diverged_epoch, message, isa, settings, environment.\n"
+               "The condition may read the store and compute, for 10 seconds at most.\n"
                "example: semfocus runs --where \"attention LIKE 'topk%' AND converged_epoch < 10\"\n",
     .groups = SF_GROUP_QUERY | COMMON_GROUPS,
     .run = run,

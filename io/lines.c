@@ -62,12 +62,14 @@ static sf_status read_all(sf_lines *lines, int file, bool is_pipe) {
     ssize_t count = 1;
     while (count > 0) SF_TRY(read_some(&count, lines, &at, file));
     if (count < 0) return sf_fail(SF_BAD_INPUT, "%s: cannot be read: %s", lines->name, strerror(errno));
-    lines->next = lines->text;
+    const bool marked = at.size >= 3 && memcmp(lines->text, "\xEF\xBB\xBF", 3) == 0; /* as spreadsheets mark UTF-8 */
+    lines->next = lines->text + (marked ? 3 : 0);
     lines->end = lines->text + at.size;
     return SF_OK;
 }
 
 static sf_status read_file(sf_lines *lines, const char *path) {
+    if (*path == '\0') return sf_fail(SF_BAD_INPUT, "the name of the file is empty; name one");
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat about;
     if (file < 0) return sf_fail(SF_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(errno));

@@ -22,7 +22,8 @@ typedef struct sf_lines {
  */
 sf_status sf_lines_read(sf_lines *lines, const char *path);
 
-/* The next line without its end (LF or CRLF; the last may lack one), NULL after the last. The caller may change it. */
+/* The next line without its end (LF or CRLF; the last may lack one) and without a mark of UTF-8, NULL after the last.
+ * The caller may change it. */
 char *sf_lines_next(sf_lines *lines);
 
 void sf_lines_release(sf_lines *lines);

@@ -78,6 +78,7 @@ const char *sf_text_quote(char out[SF_QUOTE_SIZE], const char *text) {
     size_t i = 0;
     for (; i < SF_QUOTE_SIZE - 4 && text[i] != '\0'; i++)
         out[i] = (char)(iscntrl((unsigned char)text[i]) ? '?' : text[i]);
+    while (i > 0 && text[i] != '\0' && ((unsigned char)text[i] & 0xc0) == 0x80) i--; /* not within a character */
     strcpy(out + i, text[i] == '\0' ? "" : "...");
     return out;
 }

@@ -53,7 +53,7 @@ sf_status sf_threads_start(size_t threads) {
                        "--threads, or raise the limit on processes (ulimit -u) or on memory (ulimit -v)",
                        threads, started + 1, strerror(why));
 #pragma omp parallel num_threads((int)threads)
-    { /* nothing: OpenMP starts its own now, before memory and processes are taken by others */ }
+    (void)omp_get_thread_num(); /* OpenMP starts its own now, before others take memory and processes */
     return SF_OK;
 }
 

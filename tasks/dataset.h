@@ -26,6 +26,9 @@ void sf_dataset_close_row(sf_dataset *data, size_t count, int32_t label);
 sf_status sf_dataset_sample_until(sf_dataset **out, const sf_task *task, sf_split split, uint32_t seed, size_t count,
                                   size_t length, const atomic_int *stop);
 
+/* sf_dataset_read() likewise. */
+sf_status sf_dataset_read_until(sf_dataset **out, const char *path, const atomic_int *stop);
+
 /* Replaces sequence i of a sampled training set, and nothing else: by the first of its redraws, at addresses of their
  * own in the stream of the data, that is another sequence of at most `longest` tokens. */
 sf_status sf_dataset_redraw(sf_dataset **data, const sf_task *task, uint32_t seed, size_t length, size_t i,

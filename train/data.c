@@ -99,7 +99,7 @@ static sf_status size_up(sf_run_data *data, const sf_config *config) {
     return SF_OK;
 }
 
-static sf_status read_both(sf_run_data *data, const char *names, const sf_config *config) {
+static sf_status read_both(sf_run_data *data, const char *names, const sf_config *config, const atomic_int *stop) {
     char path[4096], *heldout;
     if (strlen(names) >= sizeof path)
         return sf_fail(SF_BAD_INPUT, "the file names after tsv: must be shorter than %zu characters", sizeof path);
@@ -119,11 +119,11 @@ static sf_status read_both(sf_run_data *data, const char *names, const sf_config
         SF_TRY(sf_check_regular(heldout, "training reads its data more than once"));
         if (config->data_seed >= 0)
             return sf_fail(SF_BAD_INPUT, "data-seed has no effect on tsv: data with a held-out file; leave it out");
-        SF_TRY(sf_dataset_read(&data->training, path));
-        SF_TRY(sf_dataset_read(&data->heldout, heldout));
+        SF_TRY(sf_dataset_read_until(&data->training, path, stop));
+        SF_TRY(sf_dataset_read_until(&data->heldout, heldout, stop));
     } else {
         sf_dataset *all;
-        SF_TRY(sf_dataset_read(&all, path));
+        SF_TRY(sf_dataset_read_until(&all, path, stop));
         const sf_status status =
             sf_dataset_hold_out(&data->training, &data->heldout, all, sf_run_data_seed(config), held_out_share);
         sf_dataset_destroy(all);
@@ -144,7 +144,7 @@ static sf_status check_longest(const sf_run_data *data, const char *task) {
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config, const atomic_int *stop) {
     *out = (sf_run_data){0};
     SF_TRY(sf_run_data_check(task, config));
-    sf_status status = sf_run_data_is_tsv(task) ? read_both(out, task + strlen(TSV_PREFIX), config)
+    sf_status status = sf_run_data_is_tsv(task) ? read_both(out, task + strlen(TSV_PREFIX), config, stop)
                                                 : sample_both(out, task, config, stop);
     if (status == SF_OK) {
         const size_t training = sf_dataset_longest(out->training), heldout = sf_dataset_longest(out->heldout);

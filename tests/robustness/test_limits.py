@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from harness import PROGRAM, TINY, StoreCase, last_wins, read_json, run
+from place import PROGRAM, TINY, StoreCase, last_wins, read_json, run
 
 SANITIZED = bool(os.environ.get("SEMFOCUS_SANITIZED"))
 NOBODY = 54321  # a user without processes and without rights

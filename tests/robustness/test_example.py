@@ -4,7 +4,7 @@ import re
 import subprocess
 import unittest
 
-from harness import SMALL, StoreCase, last_wins, read_json
+from place import SMALL, StoreCase, last_wins, read_json
 
 EXAMPLE = os.environ.get("SEMFOCUS_EXAMPLE")
 

@@ -5,7 +5,7 @@ import re
 import subprocess
 import unittest
 
-from harness import PROGRAM, TINY, StoreCase, read_json, run
+from place import PROGRAM, TINY, StoreCase, read_json, run
 
 # Escape, bell, backspace, carriage return, delete; CSI as UTF-8 and as a single byte; bytes that are not UTF-8.
 NASTY = b"a\x1b[31mb\x07\x08\r\x7f\xc2\x9b2Jc\x9b\xff\xc3(\xe2\x82\xed\xa0\x80d"

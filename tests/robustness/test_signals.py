@@ -6,7 +6,7 @@ import subprocess
 import time
 import unittest
 
-from harness import GOLDEN, PROGRAM, TINY, StoreCase, last_wins, read_json, run
+from place import GOLDEN, PROGRAM, TINY, StoreCase, last_wins, read_json, run
 
 SOON = 5  # seconds; the work that is stopped here takes minutes or never ends
 LONG = ["--blocks", 1, "--train-count", 2, "--heldout-count", 1, "--batch", 1, "--length", 65536, "--width", 16,

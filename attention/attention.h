@@ -31,6 +31,7 @@ struct sf_selector {
     /* Writes the kept keys in ascending order and returns how many; `kept` has room for all keys. All but
      * SF_BY_POSITION keep exactly min(k, keys). */
     size_t (*keep)(uint32_t *kept /* [keys] */, const sf_query *query);
+    bool keeps_all_from_k; /* SF_BY_POSITION: keeps every key where k is their number or more, as all others do */
 };
 
 struct sf_weighting {
@@ -40,11 +41,17 @@ struct sf_weighting {
     /* dscores may be the array of dweights. */
     void (*weigh_backward)(double *dscores /* [kept] */, const double *dweights /* [kept] */,
                            const double *weights /* [kept] */, const double *scores /* [kept] */, size_t kept);
+    /* What is proven of softmax holds: stability xi, conditions W and X, Lipschitz bounds. Else they are not defined.
+     */
+    bool has_softmax_theory;
 };
 
 extern const sf_selector sf_selector_full, sf_selector_banded, sf_selector_block, sf_selector_topk, sf_selector_bottomk,
     sf_selector_random;
 extern const sf_weighting sf_weighting_softmax;
+
+/* SF_UNSUPPORTED, "`what` not defined for the weighting ...", where the theory of softmax does not hold. */
+sf_status sf_attention_check_theory(const sf_attention *attention, const char *what);
 
 /* A mechanism that keeps every key of `length` anyway becomes full. */
 sf_attention sf_attention_resolve(sf_attention attention, size_t length);

@@ -21,5 +21,6 @@ const sf_selector sf_selector_banded = {
     .takes_k = true,
     .takes_globals = true,
     .selects_by = SF_BY_POSITION,
+    .keeps_all_from_k = true,
     .keep = keep_window,
 };

@@ -19,5 +19,6 @@ const sf_selector sf_selector_block = {
     .takes_k = true,
     .takes_globals = true,
     .selects_by = SF_BY_POSITION,
+    .keeps_all_from_k = true,
     .keep = keep_own_block,
 };

@@ -1,7 +1,19 @@
 #include "attention/attention.h"
 
+sf_status sf_attention_check_theory(const sf_attention *attention, const char *what) {
+    if (attention->weighting->has_softmax_theory) return SF_OK;
+    return sf_fail(SF_UNSUPPORTED, "%s not defined for the weighting %s", what, attention->weighting->name);
+}
+
+/* A selector by position may keep fewer keys the larger k is: only those that say otherwise keep all. */
+static bool keeps_all(const sf_attention *attention, size_t length) {
+    const sf_selector *selector = attention->selector;
+    return selector->takes_k && attention->globals == 0 && attention->k >= length &&
+           (selector->selects_by != SF_BY_POSITION || selector->keeps_all_from_k);
+}
+
 sf_attention sf_attention_resolve(sf_attention attention, size_t length) {
-    if (attention.selector->takes_k && attention.globals == 0 && attention.k >= length) {
+    if (keeps_all(&attention, length)) {
         attention.selector = &sf_selector_full;
         attention.k = 0;
     }

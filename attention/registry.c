@@ -88,8 +88,10 @@ sf_status sf_attention_parse(sf_attention *out, const char *text) {
         for (size_t i = 0; i < WEIGHTINGS; i++)
             if (strcmp(weighting, weightings[i]->name) == 0) out->weighting = weightings[i];
         if (out->weighting == NULL)
-            return sf_fail(SF_BAD_INPUT, "attention '%s': the weighting after '/' must be softmax",
-                           sf_text_quote(quoted, text));
+            return sf_fail(SF_BAD_INPUT,
+                           "attention '%s': the weighting after '/' must be %s%s; 'semfocus list attention' names them "
+                           "all",
+                           sf_text_quote(quoted, text), weightings[0]->name, WEIGHTINGS > 1 ? " or another" : "");
     }
     return SF_OK;
 }

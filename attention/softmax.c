@@ -28,5 +28,6 @@ const sf_weighting sf_weighting_softmax = {
     .name = "softmax",
     .summary = "exponential weights that sum to 1",
     .weigh = softmax,
+    .has_softmax_theory = true,
     .weigh_backward = softmax_backward,
 };

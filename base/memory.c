@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* What a block needs to be released and counted, in the cache line before it. */
@@ -52,6 +53,22 @@ static sf_status too_much(size_t count, size_t size) {
                    (double)machine_memory() / gib);
 }
 
+/* The system gave less than the machine has: because of a limit, if there is one. */
+static sf_status not_given(size_t bytes) {
+    const double mib = 1024.0 * 1024.0;
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+        return sf_fail(SF_NO_MEMORY,
+                       "%.3g MiB more are needed on top of %.3g MiB, but the limit on memory (ulimit -v) is %.3g MiB; "
+                       "raise it, or use fewer threads or a smaller model, batch, length or count",
+                       (double)bytes / mib, (double)atomic_load(&bytes_in_use) / mib, (double)space.rlim_cur / mib);
+    return sf_fail(
+        SF_NO_MEMORY,
+        "%.3g MiB more are needed on top of %.3g MiB, and the system has no memory left; end other programs, "
+        "or use a smaller model, batch, length or count",
+        (double)bytes / mib, (double)atomic_load(&bytes_in_use) / mib);
+}
+
 sf_status sf_allocate(void **out, size_t count, size_t size) {
     *out = NULL;
     size_t bytes;
@@ -60,7 +77,7 @@ sf_status sf_allocate(void **out, size_t count, size_t size) {
     /* Linux promises more memory than there is and kills the process later: refuse here instead. */
     if (bytes > machine_memory() || atomic_load(&bytes_in_use) > machine_memory() - bytes) return too_much(count, size);
     void *start = calloc(1, bytes); /* large blocks are zero without being touched */
-    if (start == NULL) return too_much(count, size);
+    if (start == NULL) return not_given(bytes);
     const size_t skip = round_up((uintptr_t)start) - (uintptr_t)start; /* to the next cache line */
     unsigned char *block = (unsigned char *)start + skip + HEADER;
     memcpy(block - HEADER, &(header){start, bytes}, sizeof(header));

@@ -99,7 +99,7 @@ static const sf_setting table[] = {
      "go on with the other runs where one fails (the default)"},
     {"fail-fast", SF_FLAG, SF_GROUP_STUDY, AT(fail_fast), "no", 0, 0, NULL, NULL, "stop at the first run that fails"},
     {"where", SF_TEXT, SF_GROUP_QUERY, AT(where), "", 0, sizeof((sf_config *)0)->where, NULL, "SQL",
-     "only runs for which this SQL condition holds, e.g. \"task = 'parity' AND epochs > 10\""},
+     "only runs for which this SQL condition holds, e.g. \"task = 'parity' AND epochs > 10\"; it is given 10 seconds"},
     {"format", SF_CHOICE, SF_GROUP_EXPORT, AT(format), "csv", 0, 0, "safetensors|csv", NULL,
      "the weights under their published names, or the curve"},
     {"best", SF_FLAG, SF_GROUP_EXPORT, AT(best), "no", 0, 0, NULL, NULL,

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/sizes.h"
 
@@ -68,10 +69,16 @@ const char *sf_text_nearest(const char *name, const char *(*candidate)(const voi
     }
 }
 
+bool sf_text_ends_with(const char *text, const char *ending) {
+    const size_t length = strlen(text), width = strlen(ending);
+    return length >= width && strcasecmp(text + length - width, ending) == 0;
+}
+
 const char *sf_text_quote(char out[SF_QUOTE_SIZE], const char *text) {
     size_t i = 0;
     for (; i < SF_QUOTE_SIZE - 4 && text[i] != '\0'; i++)
         out[i] = (char)(iscntrl((unsigned char)text[i]) ? '?' : text[i]);
+    while (i > 0 && text[i] != '\0' && ((unsigned char)text[i] & 0xc0) == 0x80) i--; /* not within a character */
     strcpy(out + i, text[i] == '\0' ? "" : "...");
     return out;
 }

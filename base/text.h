@@ -16,6 +16,9 @@ bool sf_text_real(double *out, const char *text); /* finite only */
 const char *sf_text_nearest(const char *name, const char *(*candidate)(const void *context, size_t i),
                             const void *context);
 
+/* Whether a file name ends so (".md"), in capitals or not. */
+bool sf_text_ends_with(const char *text, const char *ending);
+
 /* Makes untrusted text fit for a one-line message: at most a few dozen characters, control characters as '?'. */
 enum { SF_QUOTE_SIZE = 64 };
 const char *sf_text_quote(char out[SF_QUOTE_SIZE], const char *text);

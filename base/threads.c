@@ -1,8 +1,63 @@
 #include "base/threads.h"
 
 #include <omp.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/memory.h"
 
 int sf_threads_for(size_t asked) {
     if (omp_in_parallel()) return 1;
     return asked > 0 ? (int)asked : omp_get_num_procs();
+}
+
+typedef struct gate { /* where threads wait until all were started, as those of a region are there together */
+    pthread_mutex_t lock;
+    pthread_cond_t opens;
+    bool open;
+} gate;
+
+static void *wait_at(void *context) {
+    gate *at = context;
+    pthread_mutex_lock(&at->lock);
+    while (!at->open) pthread_cond_wait(&at->opens, &at->lock);
+    pthread_mutex_unlock(&at->lock);
+    return NULL;
+}
+
+/* Starts them and lets them end again. Gives how many there were, and the reason where that is not all. */
+static size_t try_threads(int *why, pthread_t *threads, size_t count) {
+    gate at = {.lock = PTHREAD_MUTEX_INITIALIZER, .opens = PTHREAD_COND_INITIALIZER};
+    size_t started = 0;
+    *why = 0;
+    while (started < count && (*why = pthread_create(&threads[started], NULL, wait_at, &at)) == 0) started++;
+    pthread_mutex_lock(&at.lock);
+    at.open = true;
+    pthread_cond_broadcast(&at.opens);
+    pthread_mutex_unlock(&at.lock);
+    for (size_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    return started;
+}
+
+sf_status sf_threads_start(size_t threads) {
+    if (threads <= 1 || omp_in_parallel()) return SF_OK;
+    pthread_t *tried;
+    int why;
+    SF_TRY(SF_NEW(&tried, threads - 1));
+    const size_t started = try_threads(&why, tried, threads - 1);
+    sf_release(tried);
+    if (started < threads - 1)
+        return sf_fail(SF_NO_MEMORY,
+                       "%zu threads were asked for, but the system starts no more than %zu: %s; ask for fewer with "
+                       "--threads, or raise the limit on processes (ulimit -u) or on memory (ulimit -v)",
+                       threads, started + 1, strerror(why));
+#pragma omp parallel num_threads((int)threads)
+    (void)omp_get_thread_num(); /* OpenMP starts its own now, before others take memory and processes */
+    return SF_OK;
+}
+
+int sf_threads_at_most(size_t asked) {
+    const int threads = sf_threads_for(asked);
+    return sf_threads_start((size_t)threads) == SF_OK ? threads : 1;
 }

@@ -59,8 +59,9 @@ static json_t *json_block(const sf_block_measures *block, const sf_analysis_info
     }
     json_object_set_new(measures, "sink_ratio",
                         json_pack("{s:o}", "quantiles", json_quantiles(sink_ratio(block, info).at)));
-    json_object_set_new(measures, "ln_xi_s",
-                        json_pack("{s:o}", "quantiles", json_quantiles(ln_stability_of_full(block, info).at)));
+    if (info->has_theory)
+        json_object_set_new(measures, "ln_xi_s",
+                            json_pack("{s:o}", "quantiles", json_quantiles(ln_stability_of_full(block, info).at)));
     json_object_set_new(row, "measures", measures);
     json_object_set_new(row, "holds_w", share(block->holds_w, block->queries));
     json_object_set_new(row, "holds_x", share(block->holds_x, block->queries));
@@ -104,6 +105,10 @@ static json_t *json_analysis(const sf_analysis *analysis) {
         json_object_set_new(row, "perturbed", json_real(info.request.perturbed));
         json_object_set_new(row, "direction_seed", json_integer((json_int_t)info.request.direction_seed));
     }
+    if (!info.has_theory)
+        json_object_set_new(row, "not_defined",
+                            json_pack("{s:[s, s, s, s], s:s}", "measures", "ln_xi", "ln_xi_s", "w", "x",
+                                      "for_the_weighting", info.weighting));
     json_object_set_new(row, "overall", json_block(sf_analysis_overall(analysis), &info));
     json_object_set_new(row, "blocks", blocks);
     return row;
@@ -155,6 +160,10 @@ static void print_overall(const sf_analysis *analysis, const sf_analysis_info *i
     print_percents("all blocks");
     for (int m = SF_DISPERSION; m <= SF_IN_DEGREE; m++) print_measure(all, (sf_measure)m, labels[m]);
     print_values("beta = in-degree/k", sink_ratio(all, info).at);
+    if (!info->has_theory) {
+        printf("  %-18s not defined for the weighting %s\n", "ln xi, W, X", info->weighting);
+        return;
+    }
     print_values("ln xi_s", ln_stability_of_full(all, info).at);
     for (int m = SF_LN_STABILITY; m < SF_MEASURES; m++) print_measure(all, (sf_measure)m, labels[m]);
     if (all->queries > 0)
@@ -175,7 +184,7 @@ static void print_blocks(const sf_analysis *analysis, const sf_analysis_info *in
 
 static void print_norms(const sf_analysis *analysis, const sf_analysis_info *info) {
     printf("  %-18s %9s %9s %9s %9s %9s%s\n", "spectral norms", "Gamma", "Upsilon", "|W1|", "|W2|", "Xi",
-           info->has_separation ? "   W < 1 %   X < 1 %" : "");
+           info->has_separation && info->has_theory ? "   W < 1 %   X < 1 %" : "");
     for (size_t l = 0; l <= info->blocks; l++) {
         const sf_block_measures *block =
             l < info->blocks ? sf_analysis_block(analysis, l) : sf_analysis_overall(analysis);
@@ -196,7 +205,8 @@ static bool has_diverged(const sf_analysis_info *info) {
 
 static void print_heading(const sf_analysis_info *info) {
     const sf_stored_run *run = info->run;
-    printf("%s  %s, %s, seed %lld: ", run->id, run->task, run->attention, (long long)run->seed);
+    printf("%s  %s, %s, seed %lld: ", run->id, on_one_line(run->task), on_one_line(run->attention),
+           (long long)run->seed);
     if (info->request.at == SF_AT_INIT)
         printf("initial weights");
     else
@@ -233,7 +243,7 @@ static void print_comparison(const sf_analysis *full, const sf_analysis *sparse)
     const sf_stored_run *run = ours.run;
     sf_comparison rows[SF_QUANTILES];
     sf_analysis_compare(rows, full, sparse);
-    printf("%s, seed %lld: delta_s of ", run->task, (long long)run->seed);
+    printf("%s, seed %lld: delta_s of ", on_one_line(run->task), (long long)run->seed);
     print_compared(&theirs, &ours);
     printf(", the rest of ");
     print_compared(&ours, &theirs);
@@ -278,7 +288,7 @@ static int tell_comparisons(const analyses *a, const char *figures /* folder; ""
             print_comparison(full, a->all[i]);
     }
     if (json) return print_json(json_pack("{s:O, s:o}", "runs", a->rows, "comparisons", comparisons));
-    if (*figures != '\0') printf("figures: %s\n", figures);
+    if (*figures != '\0') printf("figures: %s\n", on_one_line(figures));
     return finish_output();
 }
 
@@ -408,12 +418,14 @@ static void tell_point(void *context, const sf_curve_point *point) {
                                  "measure", point->measure, "quantiles", json_quantiles(point->at)));
         return;
     }
-    printf("%s,%zu,", out->run, point->epoch);
+    print_csv_text(out->run);
+    printf(",%zu,", point->epoch);
     if (point->block < 0)
         printf("all");
     else
         printf("%lld", (long long)point->block);
-    printf(",%s", point->measure);
+    putchar(',');
+    print_csv_text(point->measure);
     for (size_t i = 0; i < SF_QUANTILES; i++) {
         putchar(',');
         if (!isnan(point->at[i])) printf("%.9g", point->at[i]);

@@ -8,7 +8,7 @@
 
 #include "semfocus/semfocus.h"
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_SIGNAL = 128 /* and the number of the signal */ };
 
 typedef struct cli_request { /* a command line, read and checked */
     sf_config config;
@@ -47,11 +47,24 @@ const cli_verb *verb_at(size_t i); /* NULL past the end */
 int fail(sf_status status);
 int fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* From now on standard output and error are text that a terminal can show, whatever is printed; false: no memory. */
+bool open_output(void);
+/* For what is not text. */
+void print_bytes_from_now_on(void);
+/* A sequence of control characters of our own, to the terminal on standard error. */
+void print_control(const char *sequence);
+/* A name on one line: newlines and tabs are spelled. The text is valid until eight more were asked for. */
+const char *on_one_line(const char *text);
+/* A field of a CSV, in quotes where it needs them, and never taken for a formula by a spreadsheet. */
+void print_csv_text(const char *text);
+/* One line on standard error. */
+void print_sentence(const char *text);
+
 /* A JSON string of any bytes: what is not UTF-8 loses its non-ASCII characters. */
 json_t *json_text(const char *text);
 /* Prints one JSON document and a newline; releases it. */
 int print_json(json_t *document);
-/* Every byte reached standard output, or a sentence and EXIT_FAILED. */
+/* Every byte reached standard output, or a sentence and EXIT_FAILED; nothing is said where its reader has gone. */
 int finish_output(void);
 
 /* The end of a noun that so many are counted of. */
@@ -59,8 +72,16 @@ const char *plural(size_t count);
 /* A duration as people write it. */
 void say_time(char out[32], double seconds);
 
-/* From now on Ctrl-C, and what else asks a process to end, sets it: work is kept, then the process ends. */
-const atomic_int *watch_for_stop(void);
+/* From now on Ctrl-C, and what else asks a process to end, ends it with code 128 + signal. */
+void watch_signals(void);
+/* The same, but the first such signal only sets this flag: work is kept, then the process ends. */
+atomic_int *watch_for_stop(void);
+/* Whether one did: its exit code, or EXIT_DONE. From now on a signal ends the process at once again. */
+int ended_by_signal(void);
+/* For work that is kept as it goes, so that a signal may end it at once: the sentence that is said then. NULL: none. */
+void say_when_stopped(const char *store);
+/* A sentence that work was stopped and what becomes of it; the exit code that goes with it. */
+int tell_stopped(const char *store);
 
 /* For reading. A store that is not there yet is an empty one: NULL. One that cannot be read is a failure. */
 sf_status open_if_there(sf_store **store, const char *folder);

@@ -40,8 +40,8 @@ static void tell_planned(json_t *rows, const sf_study *study, size_t g) {
                                                   json_text(group->task), "variant", json_text(group->name), "seed",
                                                   (json_int_t)seed, "done", done));
         else
-            printf("%s  %-28s %-28s seed %-10lld %s\n", runs[run].id, group->task, group->name, seed,
-                   done ? "done" : "to do");
+            printf("%s  %-28s %-28s seed %-10lld %s\n", runs[run].id, on_one_line(group->task),
+                   on_one_line(group->name), seed, done ? "done" : "to do");
     }
 }
 

@@ -16,8 +16,8 @@ static int print_as_text(const sf_stored_run runs[2], const sf_run_distance_resu
     printf("%-16s  %-28s %-18s %10s %6s %12s %12s %13s\n", "id", "task", "attention", "seed", "epoch", "|weights|",
            "train loss", "held-out loss");
     for (size_t i = 0; i < 2; i++)
-        printf("%-16s  %-28s %-18s %10lld %6zu %12.6g %12.6g %13.6g\n", runs[i].id, runs[i].task, runs[i].attention,
-               (long long)runs[i].seed, d->epoch, norms[i], train[i], heldout[i]);
+        printf("%-16s  %-28s %-18s %10lld %6zu %12.6g %12.6g %13.6g\n", runs[i].id, on_one_line(runs[i].task),
+               on_one_line(runs[i].attention), (long long)runs[i].seed, d->epoch, norms[i], train[i], heldout[i]);
     printf("distance of the weights (l2): %.6g, %.4g %% of the mean norm\n", d->distance, 100 * d->relative);
     return finish_output();
 }

@@ -73,9 +73,9 @@ static int print_as_text(const table *t) {
            "sequences", "loss", "accuracy");
     for (size_t i = 0; i < t->count; i++) {
         const row *r = &t->rows[i];
-        printf("%-16s  %-28s %-18s %10lld %8zu %7zu %9zu %12.6g %8.2f%%\n", r->run.id, r->run.task, r->run.attention,
-               (long long)r->run.seed, r->result.trained_length, r->result.length, r->result.count, r->result.loss,
-               r->result.accuracy);
+        printf("%-16s  %-28s %-18s %10lld %8zu %7zu %9zu %12.6g %8.2f%%\n", r->run.id, on_one_line(r->run.task),
+               on_one_line(r->run.attention), (long long)r->run.seed, r->result.trained_length, r->result.length,
+               r->result.count, r->result.loss, r->result.accuracy);
     }
     return finish_output();
 }

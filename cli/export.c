@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static int export_run(sf_store *store, const cli_request *request) {
     const sf_config *config = &request->config;
@@ -15,6 +16,11 @@ static int export_run(sf_store *store, const cli_request *request) {
 }
 
 static int run(const cli_request *request) {
+    const bool to_stdout = *request->config.out == '\0' || strcmp(request->config.out, "-") == 0;
+    const bool bytes = request->config.format == SF_SAFETENSORS && to_stdout;
+    if (bytes && isatty(STDOUT_FILENO) != 0)
+        return fail_usage("weights are no text for a terminal; name a file with --out, or use a pipe");
+    if (bytes) print_bytes_from_now_on();
     if (request->config.best && request->config.format != SF_SAFETENSORS)
         return fail_usage("--best chooses weights; add --format safetensors or leave it out");
     sf_store *store;

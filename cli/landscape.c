@@ -39,15 +39,21 @@ static void json_number(const char *key, double value) {
         printf("%snull", key);
 }
 
-/* Text that is not UTF-8 loses its non-ASCII characters. */
+/* Text that is not UTF-8 loses its non-ASCII characters; control characters are escaped, those beyond ASCII, too. */
 static void json_words(const char *key, const char *text) {
     json_t *valid = json_string(text);
     const unsigned char last = valid != NULL ? 255 : '~';
     json_decref(valid);
     printf("%s\"", key);
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\') putchar('\\');
-        putchar((unsigned char)*text < ' ' || (unsigned char)*text > last ? '?' : *text);
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
+        const bool beyond = at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0 && last == 255;
+        if (*at == '"' || *at == '\\') putchar('\\');
+        if (beyond)
+            printf("\\u%04x", *++at);
+        else if (*at < ' ' || *at == 0x7f)
+            printf("\\u%04x", *at);
+        else
+            putchar(*at > last ? '?' : *at);
     }
     putchar('"');
 }
@@ -219,12 +225,12 @@ static int show_results(const sf_landscape *landscape, const cli_request *reques
     if (code == EXIT_DONE && *config->out != '\0') {
         const sf_status status = sf_landscape_write(landscape, config->out, request->command);
         if (status != SF_OK) return fail(status);
-        if (!config->json) printf("page: %s\n", config->out);
+        if (!config->json) printf("page: %s\n", on_one_line(config->out));
     }
     if (code == EXIT_DONE && *config->figures != '\0') {
         const sf_status status = sf_landscape_write_figures(landscape, config->figures);
         if (status != SF_OK) return fail(status);
-        if (!config->json) printf("figures: %s\n", config->figures);
+        if (!config->json) printf("figures: %s\n", on_one_line(config->figures));
     }
     return code == EXIT_DONE ? finish_output() : code;
 }
@@ -241,13 +247,10 @@ static int compute_and_show(sf_store *store, const cli_request *request) {
     status = sf_landscape_compute(landscape, store, &watch);
     moving_line_close(&s.line);
     int code;
-    if (status == SF_INTERRUPTED) {
-        fprintf(stderr, "semfocus: stopped; the points that are done are kept in '%s' and the same command goes on\n",
-                config->store);
-        code = EXIT_FAILED;
-    } else {
+    if (status == SF_INTERRUPTED || (status == SF_OK && ended_by_signal() != EXIT_DONE))
+        code = tell_stopped(config->store);
+    else
         code = status == SF_OK ? show_results(landscape, request) : fail(status);
-    }
     sf_landscape_close(landscape);
     return code;
 }

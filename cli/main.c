@@ -1,7 +1,4 @@
-#include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +12,6 @@ static const cli_verb *const verbs[] = {&verb_train,     &verb_compare, &verb_st
                                         &verb_export,    &verb_check,   &verb_data,     &verb_solve,     &verb_parity,
                                         &verb_bench,     &verb_list,    &verb_man,      &verb_completion};
 enum { VERBS = sizeof verbs / sizeof *verbs };
-
-/* One line on standard error, whatever bytes the user typed. */
-static void print_sentence(const char *text) {
-    fputs("semfocus: ", stderr);
-    for (; *text != '\0'; text++) fputc(iscntrl((unsigned char)*text) ? '?' : *text, stderr);
-    fputc('\n', stderr);
-}
 
 const cli_verb *verb_at(size_t i) {
     return i < VERBS ? verbs[i] : NULL;
@@ -40,35 +30,6 @@ int fail_usage(const char *format, ...) {
     va_end(arguments);
     print_sentence(text);
     return EXIT_USAGE;
-}
-
-int finish_output(void) {
-    if (fflush(stdout) == 0 && ferror(stdout) == 0) return EXIT_DONE;
-    fprintf(stderr, "semfocus: cannot write standard output: %s\n", strerror(errno));
-    return EXIT_FAILED;
-}
-
-json_t *json_text(const char *text) {
-    json_t *exact = json_string(text);
-    if (exact != NULL) return exact;
-    char printable[1024]; /* not UTF-8: keep what is ASCII */
-    size_t i = 0;
-    for (; i < sizeof printable - 1 && text[i] != '\0'; i++)
-        printable[i] = (char)((unsigned char)text[i] < 128 ? text[i] : '?');
-    printable[i] = '\0';
-    return json_string(printable);
-}
-
-int print_json(json_t *document) {
-    const bool complete =
-        document != NULL && json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
-    json_decref(document);
-    if (!complete && ferror(stdout) == 0) {
-        fail_usage("no memory left to print the result");
-        return EXIT_FAILED;
-    }
-    putchar('\n');
-    return finish_output();
 }
 
 static void print_overview(FILE *stream) {
@@ -127,6 +88,14 @@ static int print_verb_help(const cli_verb *verb) {
 }
 
 static int take_option(cli_request *request, const cli_verb *verb, const sf_setting *setting, const char *value) {
+    for (size_t i = 0; i < request->option_count; i++)
+        if (strcmp(request->options[i].name, setting->name) == 0)
+            return fail_usage("--%s is given twice, as '%.100s' and as '%.100s'; give it once (%s)", setting->name,
+                              request->options[i].value, value,
+                              is_list_setting(verb, setting) ? "a list is written with commas: A,B"
+                                                             : "it takes one value");
+    if (*value == '\0' && (strcmp(setting->name, "out") == 0 || strcmp(setting->name, "figures") == 0))
+        return fail_usage("%s is '' but must be a name; give one, or leave it out", setting->name);
     if (request->option_count == sizeof request->options / sizeof *request->options)
         return fail_usage("more than %zu options; leave some out", request->option_count);
     request->options[request->option_count].name = setting->name;
@@ -207,12 +176,18 @@ static void fill_closed_streams(void) {
 
 int main(int count, char **words) {
     fill_closed_streams();
-    signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes shows as a failed write */
+    watch_signals();
+    if (!open_output()) {
+        fputs("semfocus: no memory left to begin\n", stderr);
+        return EXIT_FAILED;
+    }
     if (count < 2) {
         print_overview(stderr);
         return EXIT_USAGE;
     }
     const bool asks_help = is_help(words[1]) || strcmp(words[1], "help") == 0;
+    if (asks_help && count > 2 && *words[2] != '-' && find_verb(words[2]) == NULL)
+        return fail_usage("unknown verb '%.40s'; 'semfocus --help' names them all", words[2]);
     if (asks_help && count > 2 && find_verb(words[2]) != NULL) return print_verb_help(find_verb(words[2]));
     if (asks_help) {
         print_overview(stdout);
@@ -231,5 +206,6 @@ int main(int count, char **words) {
     int code = read_request(&request, verb, count - 2, words + 2);
     if (code == EXIT_DONE) code = verb->run(&request);
     free(command);
-    return code;
+    const int ended = ended_by_signal();
+    return ended != EXIT_DONE ? ended : code;
 }

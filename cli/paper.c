@@ -164,13 +164,12 @@ static void show_measuring(void *context, size_t done, size_t total, const char 
 static int measure(sf_paper *paper, sf_store *store, const sf_config *config) {
     measuring shown;
     moving_line_open(&shown.line, config->quiet != 0 || config->json != 0);
-    const sf_status status = sf_paper_measure(
-        paper, store, &(sf_paper_watch){.stop = watch_for_stop(), .on_progress = show_measuring, .context = &shown});
+    say_when_stopped(config->store); /* what is measured goes into the store at once */
+    const sf_status status =
+        sf_paper_measure(paper, store, &(sf_paper_watch){.on_progress = show_measuring, .context = &shown});
+    say_when_stopped(NULL);
     moving_line_close(&shown.line);
-    if (status == SF_OK) return EXIT_DONE;
-    if (status != SF_INTERRUPTED) return fail(status);
-    fprintf(stderr, "semfocus: stopped; what was done is kept in '%s' and the same command goes on\n", config->store);
-    return EXIT_FAILED;
+    return status == SF_OK ? EXIT_DONE : fail(status);
 }
 
 static int write_figures(const sf_paper *paper, const char *id, sf_store *store, const sf_config *config) {
@@ -292,7 +291,7 @@ static int tell_all(sf_store *store, const sf_config *config) {
         const sf_paper_scale scale = sf_config_given(config, "scale") ? (sf_paper_scale)config->scale : SF_SCALES;
         const sf_status status = sf_paper_write(config->out, scale, store, config);
         if (status != SF_OK) return fail(status);
-        if (!config->quiet && strcmp(config->out, "-") != 0) printf("written: %s\n", config->out);
+        if (!config->quiet && strcmp(config->out, "-") != 0) printf("written: %s\n", on_one_line(config->out));
         return finish_output();
     }
     json_t *rows = config->json ? json_array() : NULL;

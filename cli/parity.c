@@ -27,8 +27,9 @@ static int run(const cli_request *request) {
                                                    "passes", passes, "reference", path_as_json(&parity.reference),
                                                    "f32", path_as_json(&parity.f32)));
         else if (!request->config.quiet || !passes)
-            printf("%-4s %-42s reference %.1e (%s)   f32 %.1e (%s)\n", passes ? "pass" : "FAIL", request->words[i],
-                   parity.reference.worst, parity.reference.worst_name, parity.f32.worst, parity.f32.worst_name);
+            printf("%-4s %-42s reference %.1e (%s)   f32 %.1e (%s)\n", passes ? "pass" : "FAIL",
+                   on_one_line(request->words[i]), parity.reference.worst, parity.reference.worst_name,
+                   parity.f32.worst, parity.f32.worst_name);
     }
     if (failed > 0 && code == EXIT_DONE) code = EXIT_FAILED;
     if (request->config.json) {

@@ -21,7 +21,7 @@ static double now_seconds(void) {
 /* Task where there are several, mechanism or variant, seed. */
 static void name_of(char out[NAME_SIZE], const progress *shown, size_t run) {
     const sf_group *group = sf_study_group(shown->study, shown->each[run].group);
-    snprintf(out, NAME_SIZE, "%.*s%s%s %lld", SF_TEXT_SIZE, shown->several_tasks ? group->task : "",
+    snprintf(out, NAME_SIZE, "%.*s%s%s %lld", SF_TEXT_SIZE, shown->several_tasks ? on_one_line(group->task) : "",
              shown->several_tasks ? " " : "", group->name, (long long)shown->runs[run].config.seed);
 }
 
@@ -50,6 +50,15 @@ double moving_line_seconds(const moving_line *line) {
     return now_seconds() - line->began;
 }
 
+/* Text that is as wide as the terminal at most, in place of what is in its line; characters are cut nowhere within. */
+static void redraw(const char *text) {
+    size_t width = 0, columns = (size_t)terminal_width() - 1;
+    for (; text[width] != '\0'; width++)
+        if (((unsigned char)text[width] & 0xc0) != 0x80 && columns-- == 0) break;
+    print_control("\r\033[K");
+    fprintf(stderr, "%.*s", (int)width, text);
+}
+
 void moving_line_draw(moving_line *line, const char *format, ...) {
     const double now = now_seconds();
     if (line->silent || now - line->drawn < (line->terminal ? redraw_seconds : plain_seconds)) return;
@@ -60,13 +69,13 @@ void moving_line_draw(moving_line *line, const char *format, ...) {
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
     if (line->terminal)
-        fprintf(stderr, "\r\033[K%.*s", terminal_width() - 1, text);
+        redraw(text);
     else
         fprintf(stderr, "%s\n", text);
 }
 
 void moving_line_close(moving_line *line) {
-    if (line->terminal) fputs("\r\033[K", stderr);
+    if (line->terminal) print_control("\r\033[K");
 }
 
 bool has_several_tasks(const sf_study *study) {
@@ -121,8 +130,8 @@ static void print_heading(progress *shown) {
     if (shown->several_tasks) {
         printf("%zu runs\n\n", shown->count);
     } else {
-        printf("%s: %zu run%s, %lld block%s of width %lld, up to %lld epochs\n\n", shown->runs[0].task, shown->count,
-               plural(shown->count), (long long)config->blocks, plural((size_t)config->blocks),
+        printf("%s: %zu run%s, %lld block%s of width %lld, up to %lld epochs\n\n", on_one_line(shown->runs[0].task),
+               shown->count, plural(shown->count), (long long)config->blocks, plural((size_t)config->blocks),
                (long long)config->width, (long long)config->epochs);
     }
     printf("%-*s %6s  %10s %9s  %13s %12s\n", shown->left_width, shown->count > 1 ? "run" : "training accuracy",
@@ -130,7 +139,7 @@ static void print_heading(progress *shown) {
 }
 
 static void clear_line(const progress *shown) {
-    if (shown->terminal) fputs("\r\033[K", stderr);
+    if (shown->terminal) print_control("\r\033[K");
 }
 
 static void print_row(const progress *shown, size_t run, const sf_epoch *row) {
@@ -165,7 +174,7 @@ static void draw_line(progress *shown, size_t step, size_t steps) {
         shown->finished, shown->count, rate, (int)(left / 60), (int)left % 60, name, shown->last.epoch,
         shown->last.train_accuracy, shown->last.heldout_accuracy, shown->last.train_loss);
     if (shown->terminal)
-        fprintf(stderr, "\r\033[K%.*s", terminal_width() - 1, line);
+        redraw(line);
     else
         fprintf(stderr, "%s\n", line);
 }
@@ -337,8 +346,8 @@ static void say_reached(bool *begun, const sf_stored_run *run) {
 
 void print_ending(const sf_stored_run *run, bool with_task) {
     bool begun = false;
-    printf("%s %s%s%s, seed %lld: ", run->id, with_task ? run->task : "", with_task ? " " : "", run->attention,
-           (long long)run->seed);
+    printf("%s %s%s%s, seed %lld: ", run->id, with_task ? on_one_line(run->task) : "", with_task ? " " : "",
+           on_one_line(run->attention), (long long)run->seed);
     say_state(&begun, run);
     if (run->epochs > 0) say_reached(&begun, run);
     if (run->checkpoint_epoch > 0 && run->checkpoint_epoch == run->epochs)

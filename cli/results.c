@@ -140,7 +140,7 @@ static bool is_new_note(const sf_study *study, size_t from, size_t i) {
 
 static void print_task(const sf_study *study, size_t from, size_t to, int width) {
     printf("%s: epochs to 95 %% training accuracy (quartiles; held-out: median), held-out accuracy, seconds an epoch\n",
-           sf_study_group(study, from)->task);
+           on_one_line(sf_study_group(study, from)->task));
     printf("%-*s %7s %9s %6s %6s %6s %6s %8s %9s %9s %6s %8s\n", width, "", "runs", "converged", "25 %", "median",
            "75 %", "h-out", "speed-up", "last", "best", "gap", "s/epoch");
     for (size_t i = from; i < to; i++) print_group(study, i, width);
@@ -211,11 +211,11 @@ int write_report(const sf_study *study, sf_store *store, const cli_request *requ
     }
     sf_status status = sf_report_write(study, store, path, request->command);
     if (status != SF_OK) return fail(status);
-    if (tells) printf("report: %s\n", path);
+    if (tells) printf("report: %s\n", on_one_line(path));
     if (*config->figures != '\0') {
         status = sf_report_write_figures(study, store, config->figures);
         if (status != SF_OK) return fail(status);
-        if (tells) printf("figures: %s\n", config->figures);
+        if (tells) printf("figures: %s\n", on_one_line(config->figures));
     }
     return finish_output();
 }

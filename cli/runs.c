@@ -12,16 +12,16 @@ json_t *run_as_json(const sf_stored_run *run) {
     char hash[17];
     snprintf(hash, sizeof hash, "%016" PRIx64, run->weights_hash);
     const bool has_rows = run->epochs > 0;
-    return json_pack("{s:s, s:o, s:s, s:I, s:s, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "id", run->id,
-                     "task", json_text(run->task), "attention", run->attention, "seed", (json_int_t)run->seed, "status",
-                     run->status, "message", *run->message != '\0' ? json_text(run->message) : json_null(), "epochs",
-                     (json_int_t)run->epochs, "converged_epoch", count_or_null(run->converged_epoch), "train_accuracy",
-                     has_rows ? json_real(run->train_accuracy) : json_null(), "heldout_accuracy",
-                     has_rows ? json_real(run->heldout_accuracy) : json_null(), "best_epoch",
-                     count_or_null(run->best_epoch), "best_heldout_accuracy",
-                     has_rows ? json_real(run->best_accuracy) : json_null(), "diverged_epoch",
-                     count_or_null(run->diverged_epoch), "diverged_step", count_or_null(run->diverged_step), "isa",
-                     run->isa, "weights", run->checkpoint_epoch > 0 ? json_string(hash) : json_null());
+    return json_pack(
+        "{s:o, s:o, s:o, s:I, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id", json_text(run->id),
+        "task", json_text(run->task), "attention", json_text(run->attention), "seed", (json_int_t)run->seed, "status",
+        json_text(run->status), "message", *run->message != '\0' ? json_text(run->message) : json_null(), "epochs",
+        (json_int_t)run->epochs, "converged_epoch", count_or_null(run->converged_epoch), "train_accuracy",
+        has_rows ? json_real(run->train_accuracy) : json_null(), "heldout_accuracy",
+        has_rows ? json_real(run->heldout_accuracy) : json_null(), "best_epoch", count_or_null(run->best_epoch),
+        "best_heldout_accuracy", has_rows ? json_real(run->best_accuracy) : json_null(), "diverged_epoch",
+        count_or_null(run->diverged_epoch), "diverged_step", count_or_null(run->diverged_step), "isa",
+        json_text(run->isa), "weights", run->checkpoint_epoch > 0 ? json_string(hash) : json_null());
 }
 
 static void collect(void *rows, const sf_stored_run *run) {
@@ -34,8 +34,8 @@ static void print_run(void *count, const sf_stored_run *run) {
                "converged", "train acc", "held-out");
     char converged[24] = "never";
     if (run->converged_epoch > 0) snprintf(converged, sizeof converged, "%zu", run->converged_epoch);
-    printf("%-16s  %-28s %-18s %10lld  %-8s %6zu %9s ", run->id, run->task, run->attention, (long long)run->seed,
-           run->status, run->epochs, run->epochs > 0 ? converged : "-");
+    printf("%-16s  %-28s %-18s %10lld  %-8s %6zu %9s ", run->id, on_one_line(run->task), on_one_line(run->attention),
+           (long long)run->seed, on_one_line(run->status), run->epochs, run->epochs > 0 ? converged : "-");
     if (run->epochs > 0)
         printf("%8.2f%% %8.2f%%\n", run->train_accuracy, run->heldout_accuracy);
     else
@@ -68,6 +68,7 @@ const cli_verb verb_runs = {
     .summary = "list the runs of a store",
     .details = "Columns for --where: id, task, attention, seed, status, epochs, converged_epoch, train_accuracy,\n"
                "heldout_accuracy, best_epoch, best_accuracy, diverged_epoch, message, isa, settings, environment.\n"
+               "The condition may read the store and compute, for 10 seconds at most.\n"
                "example: semfocus runs --where \"attention LIKE 'topk%' AND converged_epoch < 10\"\n",
     .groups = SF_GROUP_QUERY | COMMON_GROUPS,
     .run = run,

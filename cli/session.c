@@ -1,35 +1,9 @@
 /* What train, compare and study share: from options to a study, and from a study to finished runs. */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "cli/progress.h"
-
-static atomic_int stop_requested;
-
-static void request_stop(int signal) {
-    (void)signal;
-    atomic_store(&stop_requested, 1);
-}
-
-/* The first signal asks for a checkpoint, a second one kills as usual. A signal that was ignored stays so: jobs in the
- * background of a script, and nohup. A closed pipe shows as a failed write instead. */
-static void watch_signals(void) {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    const struct sigaction action = {.sa_handler = request_stop, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        struct sigaction before;
-        sigaction(signals[i], NULL, &before);
-        if (before.sa_handler != SIG_IGN) sigaction(signals[i], &action, NULL);
-    }
-    signal(SIGPIPE, SIG_IGN);
-}
-
-const atomic_int *watch_for_stop(void) {
-    watch_signals();
-    return &stop_requested;
-}
 
 sf_status apply_options(sf_study *study, const cli_request *request) {
     sf_status status = SF_OK;
@@ -51,26 +25,24 @@ sf_status open_if_there(sf_store **store, const char *folder) {
 }
 
 int run_study(const sf_study *study, sf_store *store, const sf_config *config, cli_detail detail, bool *done) {
-    progress shown;
+    progress state;
     *done = false;
-    const sf_session session = {.runs = sf_study_runs(study, &shown.count),
-                                .count = shown.count,
-                                .stop = &stop_requested,
+    atomic_int *stop = watch_for_stop();
+    const sf_session session = {.runs = sf_study_runs(study, &state.count),
+                                .count = state.count,
+                                .stop = stop,
                                 .on_event = progress_event,
-                                .context = &shown};
-    if (!progress_open(&shown, study, store, &stop_requested, config, detail)) return EXIT_FAILED;
-    watch_signals();
+                                .context = &state};
+    if (!progress_open(&state, study, store, stop, config, detail)) return EXIT_FAILED;
     const sf_status status = sf_session_run(store, &session);
-    progress_close(&shown);
-    if (shown.output_failed) return finish_output();
-    if (status == SF_INTERRUPTED && shown.failed == 0) {
-        fprintf(stderr, "semfocus: stopped; what was done is kept in '%s' and the same command goes on\n",
-                config->store);
-        return EXIT_FAILED;
-    }
-    *done = status == SF_OK || (session.count > 1 && (detail == EVERY_EPOCH || shown.finished > 0));
+    progress_close(&state);
+    const int signalled = ended_by_signal();
+    if (state.output_failed) return finish_output();
+    if (signalled != EXIT_DONE || (status == SF_INTERRUPTED && state.failed == 0)) return tell_stopped(config->store);
+    *done =
+        status == SF_OK || (session.count > 1 && ((detail == EVERY_EPOCH && state.failed > 0) || state.finished > 0));
     if (*done) tell_unmeasured(study, store);
     if (status == SF_OK) return EXIT_DONE;
-    if (session.count > 1 || shown.failed == 0) fail(status); /* a single run's sentence was printed when it failed */
+    if (session.count > 1 || state.failed == 0) fail(status); /* a single run's sentence was printed when it failed */
     return EXIT_FAILED;
 }

@@ -73,6 +73,7 @@ const cli_verb verb_solve = {
     .usage = "TASK FILE|-",
     .summary = "check the labels of a TSV with a solver independent of the sampler",
     .details = "Exit code 0 only if every label agrees, 1 if some differ, 2 if a line is not of the task.\n"
+               "FILE may be a pipe that someone writes to.\n"
                "example: semfocus data listops --count 100 | semfocus solve listops -\n",
     .groups = COMMON_GROUPS,
     .fewest_words = 2,

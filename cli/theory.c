@@ -165,6 +165,8 @@ static void print_lipschitz(const sf_local_lipschitz *found) {
                b->largest_over_bound);
         unconverged += b->unconverged;
     }
+    if (found->count > 0 && isnan(found->blocks[0].largest_over_bound) && isfinite(found->blocks[0].largest))
+        puts("  nan: law and bound are not defined for this weighting");
     if (unconverged > 0)
         printf("  %zu iteration%s ended before growing by less than %g: constants from below\n", unconverged,
                plural(unconverged), found->tolerance);
@@ -272,6 +274,13 @@ static sf_status open_theory(sf_theory **out, sf_store *store, const sf_stored_r
 static sf_status tell_bounds(json_t *run, sf_theory *theory) {
     const sf_bounds *bounds;
     const sf_status status = sf_theory_bounds(&bounds, theory);
+    if (status == SF_UNSUPPORTED) {
+        if (run != NULL)
+            json_object_set_new(run, "bounds", json_pack("{s:s}", "not_defined", sf_message()));
+        else
+            printf("  %s\n", sf_message());
+        return SF_OK;
+    }
     if (status != SF_OK) return status;
     if (run != NULL)
         json_object_set_new(run, "bounds", json_bounds(bounds));

@@ -75,7 +75,8 @@ const cli_verb verb_train = {
     .details = "TASK is a built-in task ('semfocus list tasks') or tsv:TRAIN.tsv[,HELDOUT.tsv].\n"
                "A task's own recipe replaces the defaults below; what you set replaces both.\n"
                "The same command again goes on with what is unfinished and skips what is done; asking for\n"
-               "more epochs goes on with the run. Ctrl-C checkpoints.\n"
+               "more epochs goes on with the run. Ctrl-C and SIGTERM checkpoint and end within seconds, with exit\n"
+               "code 130 and 143; a second one ends at once.\n"
                "examples: semfocus train even-pairs --attention topk:5 --stop-at 95\n"
                "          semfocus train even-pairs --attention full,topk:5 --seed 1,2,3 --epochs 20\n",
     .groups = SF_RUN_GROUPS | SF_GROUP_SAVING | COMMON_GROUPS,

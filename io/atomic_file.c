@@ -1,15 +1,134 @@
 #include "io/atomic_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define MARK ".semfocus-" /* then process, "-", number and ".part" */
+
+/* What this process is writing, for sf_files_abandon(). One that finds no place is left to the next process. */
+enum { MOST_OPEN = 64 };
+static const char *_Atomic being_written[MOST_OPEN];
+
+static void replace_note(const char *old, const char *new) {
+    for (size_t i = 0; i < MOST_OPEN; i++) {
+        const char *expected = old;
+        if (atomic_compare_exchange_strong(&being_written[i], &expected, new)) return;
+    }
+}
+
+void sf_files_abandon(void) {
+    for (size_t i = 0; i < MOST_OPEN; i++) {
+        const char *name = atomic_load(&being_written[i]);
+        if (name != NULL) unlink(name);
+    }
+}
+
 static sf_status cannot_write(const char *path) {
     return sf_fail(SF_IO_ERROR, "cannot write '%s': %s; nothing was changed", path, strerror(errno));
+}
+
+/* A lock of the open file, which the kernel drops when its process dies, wherever that runs. */
+static bool lock(int file) {
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(file, F_OFD_SETLK, &whole) == 0;
+}
+
+static bool is_scratch(const char *name) {
+    const char *mark = NULL;
+    for (const char *at = name; (at = strstr(at, MARK)) != NULL; at++) mark = at;
+    if (mark == NULL) return false;
+    const char *number = mark + strlen(MARK);
+    const size_t digits = strspn(number, "0123456789-");
+    return digits > 0 && strcmp(number + digits, ".part") == 0;
+}
+
+/* Its writer holds a lock as long as it lives. */
+static void remove_if_left(int folder, const char *name) {
+    const int file = openat(folder, name, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (file < 0) return;
+    if (lock(file)) unlinkat(folder, name, 0);
+    close(file);
+}
+
+static void remove_left_overs(int folder) {
+    DIR *listing = fdopendir(folder);
+    if (listing == NULL) {
+        close(folder);
+        return;
+    }
+    for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
+        if (is_scratch(entry->d_name)) remove_if_left(folder, entry->d_name);
+    closedir(listing);
+}
+
+static int open_folder_of(const char *path) {
+    char copy[4096];
+    strcpy(copy, path);
+    return open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Once a process and folder: there may be thousands of files in it. */
+static void tidy_folder_of(const char *path) {
+    enum { KNOWN = 16 };
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    static struct {
+        dev_t device;
+        ino_t inode;
+    } known[KNOWN];
+    static size_t count;
+    struct stat about;
+    const int folder = open_folder_of(path);
+    if (folder < 0 || fstat(folder, &about) != 0) {
+        if (folder >= 0) close(folder);
+        return;
+    }
+    pthread_mutex_lock(&turn);
+    bool tidied = false;
+    for (size_t i = 0; i < KNOWN && i < count; i++)
+        tidied |= known[i].device == about.st_dev && known[i].inode == about.st_ino;
+    if (!tidied) {
+        known[count % KNOWN].device = about.st_dev;
+        known[count++ % KNOWN].inode = about.st_ino;
+    }
+    pthread_mutex_unlock(&turn);
+    if (tidied)
+        close(folder);
+    else
+        remove_left_overs(folder);
+}
+
+/* Under a name that is nobody else's. Between its making and its lock a file looks like a left-over, and another
+ * process may be about to remove it: then once more. A disk without locks serves, too. */
+static int make_scratch(sf_atomic_file *out) {
+    static atomic_ulong made;
+    for (;;) {
+        snprintf(out->scratch, sizeof out->scratch, "%s" MARK "%ld-%lu.part", out->path, (long)getpid(),
+                 atomic_fetch_add(&made, 1));
+        const int file = open(out->scratch, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file < 0 && errno == EEXIST) continue;
+        if (file < 0) return file;
+        const bool taken = !lock(file) && (errno == EAGAIN || errno == EACCES);
+        struct stat about;
+        if (!taken && fstat(file, &about) == 0 && about.st_nlink > 0) return file;
+        close(file);
+    }
+}
+
+static sf_status check_place(const char *path) {
+    struct stat about;
+    if (stat(path, &about) != 0 || S_ISREG(about.st_mode)) return SF_OK;
+    if (S_ISDIR(about.st_mode)) return sf_fail(SF_BAD_INPUT, "'%s' is a folder; name a file in it", path);
+    /* a device or pipe cannot be renamed over */
+    return sf_fail(SF_BAD_INPUT, "'%s' exists and is not a regular file; name another, or leave it out and use a pipe",
+                   path);
 }
 
 sf_status sf_atomic_open(sf_atomic_file *file, const char *path) {
@@ -18,46 +137,48 @@ sf_status sf_atomic_open(sf_atomic_file *file, const char *path) {
         return sf_fail(SF_BAD_INPUT, "the file name is longer than %zu characters; use a shorter one",
                        sizeof file->path);
     strcpy(file->path, path);
-    snprintf(file->scratch, sizeof file->scratch, "%s.%ld.part", path, (long)getpid());
-    struct stat about;
-    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) /* a device or pipe cannot be renamed over */
-        return sf_fail(SF_BAD_INPUT,
-                       "'%s' exists and is not a regular file; name another, or leave it out and use a pipe", path);
-    file->stream = fopen(file->scratch, "wb");
-    if (file->stream == NULL) return cannot_write(path);
-    return SF_OK;
+    SF_TRY(check_place(path));
+    tidy_folder_of(path);
+    const int scratch = make_scratch(file);
+    if (scratch < 0) return cannot_write(path);
+    replace_note(NULL, file->scratch);
+    file->stream = fdopen(scratch, "wb");
+    if (file->stream != NULL) return SF_OK;
+    const sf_status status = cannot_write(path);
+    close(scratch);
+    unlink(file->scratch);
+    replace_note(file->scratch, NULL);
+    return status;
 }
 
 /* Makes the rename survive a power cut. A folder that may be written but not read cannot be synced: the file is in
  * place. */
 static bool sync_folder(const char *path) {
-    char copy[4096];
-    strcpy(copy, path);
-    const int folder = open(dirname(copy), O_RDONLY | O_DIRECTORY);
+    const int folder = open_folder_of(path);
     if (folder < 0) return true;
     const bool synced = fsync(folder) == 0;
     close(folder);
     return synced;
 }
 
+/* The file is renamed while it is open, since closing it drops its lock. */
 sf_status sf_atomic_commit(sf_atomic_file *file) {
-    bool good = fflush(file->stream) == 0 && ferror(file->stream) == 0 && fsync(fileno(file->stream)) == 0;
-    sf_status status = good ? SF_OK : cannot_write(file->path);
-    good = fclose(file->stream) == 0 && good;
+    const bool good = fflush(file->stream) == 0 && ferror(file->stream) == 0 && fsync(fileno(file->stream)) == 0 &&
+                      rename(file->scratch, file->path) == 0;
+    const sf_status status = good ? SF_OK : cannot_write(file->path);
+    if (!good) unlink(file->scratch);
+    replace_note(file->scratch, NULL);
+    fclose(file->stream);
     file->stream = NULL;
-    if (good && rename(file->scratch, file->path) == 0) {
-        if (sync_folder(file->path)) return SF_OK;
-        return sf_fail(SF_IO_ERROR, "'%s' is written, but its folder could not be synced: %s", file->path,
-                       strerror(errno));
-    }
-    if (status == SF_OK) status = cannot_write(file->path);
-    unlink(file->scratch);
-    return status;
+    SF_TRY(status);
+    if (sync_folder(file->path)) return SF_OK;
+    return sf_fail(SF_IO_ERROR, "'%s' is written, but its folder could not be synced: %s", file->path, strerror(errno));
 }
 
 void sf_atomic_abandon(sf_atomic_file *file) {
     if (file->stream == NULL) return;
-    fclose(file->stream);
     unlink(file->scratch);
+    replace_note(file->scratch, NULL);
+    fclose(file->stream);
     file->stream = NULL;
 }

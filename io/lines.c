@@ -1,8 +1,12 @@
 #include "io/lines.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 
@@ -16,31 +20,69 @@ static sf_status refuse_nul(const sf_lines *lines, size_t from, size_t to) {
     return sf_fail(SF_BAD_INPUT, "%s:%zu: holds a NUL byte, which no text has; give a text file", lines->name, number);
 }
 
-/* Reads to the end into a block that always has a zero byte to spare; refuses binary input as soon as it shows. */
-static sf_status read_all(sf_lines *lines, FILE *file) {
-    size_t room = FIRST_ROOM, size = 0;
-    SF_TRY(SF_NEW(&lines->text, room));
-    for (;;) {
-        const size_t before = size;
-        size += fread(lines->text + size, 1, room - 1 - size, file);
-        SF_TRY(refuse_nul(lines, before, size));
-        if (size < room - 1) break;
-        SF_TRY(SF_GROW(&lines->text, size, 2 * room));
-        room *= 2;
+typedef struct reading {
+    size_t size, room;
+} reading;
+
+/* Reads once what there is, at most to the end of the room, which has a zero byte to spare. Gives what read() gives;
+ * refuses binary input as soon as it shows. */
+static sf_status read_some(ssize_t *count, sf_lines *lines, reading *at, int file) {
+    if (at->size == at->room - 1) {
+        SF_TRY(SF_GROW(&lines->text, at->size, 2 * at->room));
+        at->room *= 2;
     }
-    if (ferror(file)) return sf_fail(SF_BAD_INPUT, "%s: cannot be read: %s", lines->name, strerror(errno));
-    lines->next = lines->text;
-    lines->end = lines->text + size;
+    do *count = read(file, lines->text + at->size, at->room - 1 - at->size);
+    while (*count < 0 && errno == EINTR);
+    if (*count < 0) return SF_OK;
+    SF_TRY(refuse_nul(lines, at->size, at->size + (size_t)*count));
+    at->size += (size_t)*count;
     return SF_OK;
+}
+
+/* Opening a pipe waits for a writer, perhaps for ever. So it is opened without waiting, and is at its end as long as
+ * nobody writes to it; a writer gets a second to come. Then it is read like any file. */
+static sf_status await_writer(sf_lines *lines, reading *at, int pipe) {
+    enum { TRIES = 50 };
+    ssize_t count = 0;
+    for (int i = 0; i < TRIES && count == 0; i++) {
+        SF_TRY(read_some(&count, lines, at, pipe));
+        if (count == 0) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    if (count == 0)
+        return sf_fail(SF_BAD_INPUT, "%s: is a pipe that nobody writes to; name a file, or start its writer first",
+                       lines->name);
+    fcntl(pipe, F_SETFL, fcntl(pipe, F_GETFL) & ~O_NONBLOCK);
+    return SF_OK;
+}
+
+static sf_status read_all(sf_lines *lines, int file, bool is_pipe) {
+    reading at = {.room = FIRST_ROOM};
+    SF_TRY(SF_NEW(&lines->text, at.room));
+    if (is_pipe) SF_TRY(await_writer(lines, &at, file));
+    ssize_t count = 1;
+    while (count > 0) SF_TRY(read_some(&count, lines, &at, file));
+    if (count < 0) return sf_fail(SF_BAD_INPUT, "%s: cannot be read: %s", lines->name, strerror(errno));
+    const bool marked = at.size >= 3 && memcmp(lines->text, "\xEF\xBB\xBF", 3) == 0; /* as spreadsheets mark UTF-8 */
+    lines->next = lines->text + (marked ? 3 : 0);
+    lines->end = lines->text + at.size;
+    return SF_OK;
+}
+
+static sf_status read_file(sf_lines *lines, const char *path) {
+    if (*path == '\0') return sf_fail(SF_BAD_INPUT, "the name of the file is empty; name one");
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat about;
+    if (file < 0) return sf_fail(SF_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(errno));
+    const bool is_pipe = fstat(file, &about) == 0 && S_ISFIFO(about.st_mode);
+    const sf_status status = read_all(lines, file, is_pipe);
+    close(file);
+    return status;
 }
 
 sf_status sf_lines_read(sf_lines *lines, const char *path) {
     const bool from_stdin = strcmp(path, "-") == 0;
     *lines = (sf_lines){.name = from_stdin ? "standard input" : path};
-    FILE *file = from_stdin ? stdin : fopen(path, "rb");
-    if (file == NULL) return sf_fail(SF_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(errno));
-    const sf_status status = read_all(lines, file);
-    if (!from_stdin) fclose(file);
+    const sf_status status = from_stdin ? read_all(lines, STDIN_FILENO, false) : read_file(lines, path);
     if (status != SF_OK) sf_lines_release(lines);
     return status;
 }

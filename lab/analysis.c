@@ -42,7 +42,9 @@ static void describe(sf_analysis *out, const sf_stored_model *stored, const sf_a
                                    .blocks = shape->L,
                                    .heads = shape->H,
                                    .k = sf_sink_keys(shape),
-                                   .has_separation = sf_has_separation(shape)};
+                                   .has_separation = sf_has_separation(shape),
+                                   .has_theory = shape->attention.weighting->has_softmax_theory,
+                                   .weighting = shape->attention.weighting->name};
 }
 
 static sf_status measure_scores(sf_analysis *out, const sf_stored_model *stored) {
@@ -131,7 +133,7 @@ void sf_analysis_head_norms(double *gamma, double *upsilon, const sf_analysis *a
 }
 
 bool sf_analysis_comparable(const sf_analysis *full, const sf_analysis *sparse) {
-    return strcmp(full->run.attention, "full") == 0 && sparse->info.has_separation &&
+    return strcmp(full->run.attention, "full") == 0 && sparse->info.has_separation && sparse->info.has_theory &&
            strcmp(full->run.task, sparse->run.task) == 0 &&
            sf_same_but_for_the_mechanism(&full->config, &sparse->config);
 }

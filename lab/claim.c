@@ -9,7 +9,7 @@
 static int open_claims(const char *folder, int flags) {
     char path[4200];
     snprintf(path, sizeof path, "%s/claims", folder);
-    return open(path, flags | O_CLOEXEC, 0666);
+    return open(path, flags | O_CLOEXEC | O_NONBLOCK, 0666); /* not to wait where someone put a pipe */
 }
 
 static struct flock byte_of(int64_t run) {
@@ -18,7 +18,9 @@ static struct flock byte_of(int64_t run) {
 
 static sf_status take(int *claim, const char *folder, int64_t run, int how) {
     *claim = open_claims(folder, O_RDWR | O_CREAT);
-    if (*claim < 0) return sf_fail(SF_IO_ERROR, "cannot open '%s/claims': %s", folder, strerror(errno));
+    if (*claim < 0)
+        return sf_fail(SF_IO_ERROR, "cannot open '%s/claims': %s; change that, or name another store with --store",
+                       folder, strerror(errno));
     struct flock byte = byte_of(run);
     int code;
     do code = fcntl(*claim, how, &byte);

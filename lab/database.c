@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -48,6 +49,13 @@ sf_status sf_database_error(const sf_database *db) {
         return sf_fail(SF_IO_ERROR,
                        "'%s/runs.db' is a folder but must be a file; move it away or name another store with --store",
                        db->path);
+    if (reason == EMFILE || reason == ENFILE || reason == EFBIG || reason == EACCES || reason == EPERM ||
+        reason == EROFS)
+        return sf_fail(SF_IO_ERROR, "the store '%s' cannot be %s: %s; %s", db->path,
+                       code == SQLITE_CANTOPEN ? "opened" : "written", strerror(reason),
+                       reason == EMFILE || reason == ENFILE ? "raise the limit on open files (ulimit -n)"
+                       : reason == EFBIG                    ? "raise the limit on the size of files (ulimit -f)"
+                                                            : "check its permissions, or name another with --store");
     switch (code) {
     case SQLITE_NOMEM:
         return sf_fail(SF_NO_MEMORY, "no memory left for the store '%s'", db->path);
@@ -57,7 +65,8 @@ sf_status sf_database_error(const sf_database *db) {
                        "the store '%s' cannot be written; change its permissions or name another with --store",
                        db->path);
     case SQLITE_CANTOPEN:
-        return sf_fail(SF_IO_ERROR, "the store '%s' cannot be opened; check the path and its permissions", db->path);
+        return sf_fail(SF_IO_ERROR, "the store '%s' cannot be opened: %s; check the path and its permissions", db->path,
+                       reason != 0 ? strerror(reason) : sqlite3_errmsg(db->handle));
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
         return sf_fail(SF_IO_ERROR, "the store '%s' is damaged (%s); put back a copy of it", db->path,
@@ -66,7 +75,8 @@ sf_status sf_database_error(const sf_database *db) {
         return sf_fail(SF_IO_ERROR, "the store '%s' was busy for a minute; try again when other processes are done",
                        db->path);
     default:
-        return sf_fail(SF_IO_ERROR, "the store '%s' failed: %s", db->path, sqlite3_errmsg(db->handle));
+        return sf_fail(SF_IO_ERROR, "the store '%s' failed: %s%s%s%s", db->path, sqlite3_errmsg(db->handle),
+                       reason != 0 ? " (" : "", reason != 0 ? strerror(reason) : "", reason != 0 ? ")" : "");
     }
 }
 

@@ -40,7 +40,7 @@ static sf_status add_task(uint64_t *hash, size_t *longest, sf_config *resolved, 
         return SF_OK;
     }
     sf_run_data data;
-    SF_TRY(sf_run_data_open(&data, task, resolved));
+    SF_TRY(sf_run_data_open(&data, task, resolved, NULL));
     *hash = add_dataset(add_dataset(add_text(*hash, "tsv"), data.training), data.heldout);
     *longest = data.longest;
     resolved->vocab = data.pad; /* given or read off the data: the same run */

@@ -32,7 +32,7 @@ static sf_status open_data(examination *it, const sf_stored_model *stored, size_
     config.length = (int64_t)length;
     config.heldout_count = (int64_t)count;
     config.swap_sample = -1; /* concerns training, and changes no padding */
-    return sf_run_data_open(&it->data, stored->run.task, &config);
+    return sf_run_data_open(&it->data, stored->run.task, &config, NULL);
 }
 
 static sf_status open_model(examination *it, const sf_stored_model *stored, size_t threads) {

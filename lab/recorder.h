@@ -17,7 +17,7 @@ typedef struct sf_recorder {
 } sf_recorder;
 
 /* For the first model of the fleet; nothing is allocated where nothing will be recorded. */
-sf_status sf_recorder_open(sf_recorder *out, sf_fleet *fleet);
+sf_status sf_recorder_open(sf_recorder *out, sf_fleet *fleet, const atomic_int *stop /* ends a measurement */);
 void sf_recorder_close(sf_recorder *recorder);
 
 /* Epoch 0 is the initial state. */

@@ -24,7 +24,9 @@ static inline sf_precision sf_run_state_precision(const sf_run_state *state) {
     return (sf_precision)sf_fleet_config(state->fleet, 0)->precision;
 }
 
-sf_status sf_run_state_open(sf_run_state *out, const char *task, const sf_config *config, const sf_stored_run *run);
+/* SF_INTERRUPTED once *stop is not 0; stop may be NULL. */
+sf_status sf_run_state_open(sf_run_state *out, const char *task, const sf_config *config, const sf_stored_run *run,
+                            const atomic_int *stop);
 void sf_run_state_close(sf_run_state *state);
 
 /* Takes the state after the run's checkpoint, if it has one; *gone: its file is not there and the run must start anew.

@@ -230,8 +230,8 @@ static sf_status execute(bool *begun, hall *h, size_t index) {
     sf_recorder recorder = {0};
     step_context at = {h, index};
     const sf_watch watch = {.stop = h->session->stop, .on_step = on_step, .context = &at};
-    sf_status status = sf_run_state_open(&state, j->plan->task, &j->plan->config, &j->run);
-    if (status == SF_OK) status = sf_recorder_open(&recorder, state.fleet);
+    sf_status status = sf_run_state_open(&state, j->plan->task, &j->plan->config, &j->run, h->session->stop);
+    if (status == SF_OK) status = sf_recorder_open(&recorder, state.fleet, h->session->stop);
     if (status == SF_OK) LOCKED(h, status, begin(h, j, &state));
     *begun = status == SF_OK;
     if (*begun) {
@@ -328,8 +328,9 @@ sf_status sf_session_run(sf_store *store, const sf_session *session) {
         }
         /* One model a core where there are enough of them, the cores inside one model otherwise. */
         const size_t workers = open >= threads ? threads : 1;
-#pragma omp parallel num_threads((int)workers) if (workers > 1)
-        work(&h);
+        status = sf_threads_start(workers);
+#pragma omp parallel num_threads((int)workers) if (workers > 1 && status == SF_OK)
+        if (status == SF_OK) work(&h);
         pthread_mutex_destroy(&h.lock);
         size_t unfinished = 0;
         for (size_t i = 0; i < h.count; i++) unfinished += h.jobs[i].state != OVER || h.jobs[i].stopped;

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "lab/claim.h"
+#include "lab/condition.h"
 #include "lab/database.h"
 #include "train/data.h"
 
@@ -153,8 +154,29 @@ static sf_status make_folder(const char *path) {
     if (mkdir(path, 0777) == 0) return SF_OK;
     const int why = errno;
     if (why == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return SF_OK;
-    return sf_fail(SF_IO_ERROR, "cannot make the folder '%s': %s; make the one above it, or name another with --store",
-                   path, why == EEXIST ? "there is a file of that name" : strerror(why));
+    return sf_fail(SF_IO_ERROR, "cannot make the folder '%s': %s; %s name another with --store", path,
+                   why == EEXIST ? "there is something else of that name" : strerror(why),
+                   why == ENOENT ? "make the one above it, or" : "change that, or");
+}
+
+/* What is there in the place of the database, before SQLite opens it: it would wait for the writer of a pipe. */
+static sf_status check_database(const sf_store *store) {
+    struct stat about;
+    if (stat(store->path, &about) == 0) {
+        if (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode)) return SF_OK; /* a folder is told of when it is opened */
+        return sf_fail(SF_IO_ERROR, "'%s' is a pipe or a device but must be a file; name another store with --store",
+                       store->path);
+    }
+    const int why = errno;
+    if (why == ENOENT)
+        return sf_fail(SF_BAD_INPUT, "there is no store at '%s'; train something, or name another with --store",
+                       store->folder);
+    if (why == ENOTDIR)
+        return sf_fail(SF_BAD_INPUT, "there is no store at '%s', which is not a folder; name another with --store",
+                       store->folder);
+    return sf_fail(SF_IO_ERROR,
+                   "the store '%s' cannot be read: %s; check its permissions, or name another with --store",
+                   store->folder, strerror(why));
 }
 
 static sf_status open_for_writing(sf_store *store, int *turn) {
@@ -164,6 +186,8 @@ static sf_status open_for_writing(sf_store *store, int *turn) {
     SF_TRY(make_folder(checkpoints));
     SF_TRY(
         sf_claim_store(turn, store->folder)); /* processes that start together make the database one after the other */
+    struct stat about;
+    if (stat(store->path, &about) == 0 || errno != ENOENT) SF_TRY(check_database(store));
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     SF_TRY(sf_database_open(&store->db, store->path, flags));
     sqlite3_busy_handler(store->db.handle, wait_a_little, store);
@@ -173,9 +197,7 @@ static sf_status open_for_writing(sf_store *store, int *turn) {
 
 static sf_status open_for_reading(sf_store *store) {
     struct stat about;
-    if (stat(store->path, &about) != 0)
-        return sf_fail(SF_BAD_INPUT, "there is no store at '%s'; train something, or name another with --store",
-                       store->folder);
+    SF_TRY(check_database(store));
     SF_TRY(sf_database_open(&store->db, store->path, SQLITE_OPEN_READONLY));
     sqlite3_busy_handler(store->db.handle, wait_a_little, store);
     int64_t ignored;
@@ -276,43 +298,21 @@ static void read_run(sf_stored_run *out, const sf_store *store, sqlite3_stmt *ro
         strcpy(out->status, "pending");
 }
 
-/* The text is pasted between parentheses. It cannot close them and go on, since it must also make sense where there are
- * none to close; nor can a comment at its end hide the closing one, since that is on a line of its own. */
-static bool is_condition(const sf_store *store, const char *where) {
-    char sql[2048];
-    snprintf(sql, sizeof sql, "SELECT CASE WHEN %s\n THEN 1 END FROM runs", where);
-    sqlite3_stmt *statement = NULL;
-    const int code = sqlite3_prepare_v2(store->db.handle, sql, -1, &statement, NULL);
-    sqlite3_finalize(statement);
-    return code == SQLITE_OK;
-}
-
 sf_status sf_store_each_run(sf_store *store, const char *where, void (*each)(void *context, const sf_stored_run *run),
                             void *context) {
-    char sql[2048];
-    const bool all = where == NULL || *where == '\0';
-    snprintf(sql, sizeof sql, "SELECT " RUN_COLUMNS " FROM runs%s%s%s ORDER BY number", all ? "" : " WHERE (",
-             all ? "" : where, all ? "" : "\n)");
+    sf_condition condition;
     sqlite3_stmt *statement;
-    const char *rest = NULL;
-    if (sqlite3_prepare_v2(store->db.handle, sql, -1, &statement, &rest) != SQLITE_OK) {
-        if (all) return sf_database_error(&store->db);
-        return sf_fail(SF_BAD_INPUT, "where is '%s' but must be one SQL condition on runs: %s", where,
-                       sqlite3_errmsg(store->db.handle));
-    }
-    if (*rest != '\0' || sqlite3_stmt_readonly(statement) == 0 || (!all && !is_condition(store, where))) {
-        sqlite3_finalize(statement);
-        return sf_fail(SF_BAD_INPUT, "where is '%s' but must be one SQL condition", where);
-    }
+    SF_TRY(sf_condition_open(&statement, &condition, &store->db, "SELECT " RUN_COLUMNS " FROM runs", where,
+                             "ORDER BY number"));
     sf_stored_run *run = NULL; /* too large for a thread's stack frame */
     bool row = true;
     sf_status status = SF_NEW(&run, 1);
-    while (status == SF_OK && (status = sf_database_step(&store->db, statement, &row)) == SF_OK && row) {
+    while (status == SF_OK && (status = sf_condition_step(&condition, statement, &row)) == SF_OK && row) {
         read_run(run, store, statement);
         each(context, run);
     }
     sf_release(run);
-    sqlite3_finalize(statement);
+    sf_condition_close(&condition, statement);
     return status;
 }
 

@@ -50,7 +50,7 @@ static sf_status open_state(sf_run_state *state, sf_store *store, const sf_store
     sf_config config;
     *state = (sf_run_state){0};
     SF_TRY(sf_run_trained_config(&config, store, run));
-    return sf_run_state_open(state, run->task, &config, run);
+    return sf_run_state_open(state, run->task, &config, run, NULL);
 }
 
 static sf_status check_rows(sf_store *store, const sf_stored_run *run) {

@@ -447,7 +447,8 @@ sf_status sf_study_judge(sf_study *study, sf_store *store) {
         }
     }
     size_t failed = 0;
-#pragma omp parallel for schedule(dynamic) reduction(+ : failed) if (study->member_count > 1000)
+    const int threads = study->member_count > 1000 ? sf_threads_at_most(0) : 1;
+#pragma omp parallel for schedule(dynamic) reduction(+ : failed) num_threads(threads) if (threads > 1)
     for (size_t g = 0; g < study->group_count; g++) failed += judge_group(study, g, outcomes) != SF_OK;
     sf_release(outcomes);
     return failed == 0 ? SF_OK : sf_fail(SF_NO_MEMORY, "no memory left to judge %zu runs", study->member_count);

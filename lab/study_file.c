@@ -111,7 +111,6 @@ static char *next_line(char *out, int size, void *stream) {
                             strlen(line), (int)LONGEST_LINE));
         return NULL;
     }
-    if (r->lines.number == 1 && strncmp(line, "\xEF\xBB\xBF", 3) == 0) line += 3;
     const char *text = line + strspn(line, " \t");
     r->goes_on = text > line && *r->name != '\0';
     if (*text == '[' && !r->goes_on) {

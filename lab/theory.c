@@ -67,6 +67,7 @@ static sf_status bounds_at(sf_bounds **out, const sf_theory *theory, double shar
 
 sf_status sf_theory_bounds(const sf_bounds **out, sf_theory *theory) {
     *out = NULL;
+    SF_TRY(sf_attention_check_theory(&theory->subject.model->shape.attention, "Lipschitz bounds are"));
     if (theory->bounds == NULL) SF_TRY(bounds_at(&theory->bounds, theory, theory->share));
     *out = theory->bounds;
     return SF_OK;
@@ -74,9 +75,11 @@ sf_status sf_theory_bounds(const sf_bounds **out, sf_theory *theory) {
 
 sf_status sf_theory_local_lipschitz(const sf_local_lipschitz **out, sf_theory *theory) {
     *out = NULL;
-    if (theory->extreme == NULL) SF_TRY(bounds_at(&theory->extreme, theory, 1));
+    const bool bounded = theory->subject.model->shape.attention.weighting->has_softmax_theory;
+    if (theory->extreme == NULL && bounded) SF_TRY(bounds_at(&theory->extreme, theory, 1));
     if (theory->lipschitz == NULL)
-        SF_TRY(sf_local_lipschitz_measure(&theory->lipschitz, &theory->subject, theory->extreme->blocks));
+        SF_TRY(
+            sf_local_lipschitz_measure(&theory->lipschitz, &theory->subject, bounded ? theory->extreme->blocks : NULL));
     *out = theory->lipschitz;
     return SF_OK;
 }

@@ -240,6 +240,7 @@ static sf_status compose(sf_bounds *bounds, const sf_model *model, const float *
 sf_status sf_bounds_create(sf_bounds **out, const sf_model *model, const float *params /* [size] */,
                            const sf_bound_domain *domains /* [L] */) {
     *out = NULL;
+    SF_TRY(sf_attention_check_theory(&model->shape.attention, "Lipschitz bounds are"));
     const size_t L = model->shape.L;
     sf_bounds *bounds;
     sf_block_norms *norms = NULL;

@@ -138,9 +138,10 @@ static sf_status open_site(site *s) {
     for (size_t d = 0; d < s->desk_count; d++) {
         SF_TRY(sf_cpu_crew_create(&s->desks[d].crew, &s->plan, 1, side_by_side ? 1 : threads,
                                   B < SF_EVALUATION_BATCH ? B : SF_EVALUATION_BATCH));
+        sf_cpu_crew_obey(s->desks[d].crew, s->survey->stop);
         SF_TRY(SF_NEW(&s->desks[d].weights, s->terrain->model->size));
     }
-    return SF_OK;
+    return sf_threads_start(s->desk_count);
 }
 
 static bool is_over(const site *s) {
@@ -164,13 +165,13 @@ static bool evaluate(double *loss, size_t *correct, const site *s, const desk *a
     *loss = 0;
     *correct = 0;
     for (size_t first = 0; first < data->B; first += SF_EVALUATION_BATCH) {
-        if (is_over(s)) return false;
         const sf_batch batch = {.tokens = data->tokens + first * T,
                                 .labels = data->labels + first,
                                 .B = data->B - first < SF_EVALUATION_BATCH ? data->B - first : SF_EVALUATION_BATCH};
         const sf_moment moment = sf_evaluation_moment(s->terrain->seed, SF_TRAINING, first);
         sf_evaluation part;
         sf_cpu_evaluate(at->crew, &part, NULL, s->plan, at->weights, &batch, &moment);
+        if (is_over(s)) return false; /* the evaluation may be a part of one */
         *loss += part.loss;
         *correct += part.correct;
     }

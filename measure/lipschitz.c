@@ -456,8 +456,8 @@ static sf_status collect(sf_local_lipschitz *out, const study *at, const sf_bloc
         sf_block_lipschitz *block = &out->blocks[l];
         summarize(block, out->values + l * out->samples, sorted, at->estimates + l * out->samples, out->samples);
         block->largest_over_root = block->largest / sqrt((double)out->positions);
-        block->largest_over_law = block->largest / bounds[l].length_law;
-        block->largest_over_bound = block->largest / bounds[l].attention_input[SF_BOUND_LOCAL];
+        block->largest_over_law = bounds != NULL ? block->largest / bounds[l].length_law : NAN;
+        block->largest_over_bound = bounds != NULL ? block->largest / bounds[l].attention_input[SF_BOUND_LOCAL] : NAN;
     }
     sf_release(sorted);
     return SF_OK;

@@ -40,9 +40,10 @@ typedef struct sf_spectral_estimate {
 
 sf_spectral_estimate sf_layer_norm(sf_layer *layer, sf_index start);
 
-/* Every block at every sample of the subject. `bounds` are those of a domain that holds the same samples. */
+/* Every block at every sample of the subject. `bounds` are those of a domain that holds the same samples; NULL where
+ * the weighting has none: what is compared with them is then NAN. */
 sf_status sf_local_lipschitz_measure(sf_local_lipschitz **out, const sf_subject *subject,
-                                     const sf_block_bounds *bounds /* [L] */);
+                                     const sf_block_bounds *bounds /* [L], may be NULL */);
 void sf_local_lipschitz_destroy(sf_local_lipschitz *lipschitz);
 
 #endif

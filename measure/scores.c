@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "kernels/cpu/cpu.h"
 #include "measure/conditions.h"
 #include "measure/quantiles.h"
@@ -55,6 +56,7 @@ struct sf_meter {
     tally *totals; /* [L+1]: blocks, and all of them */
     int32_t *tokens, *labels;
     const sf_moment *moment; /* of the batch that is observed */
+    const atomic_int *stop;  /* may be NULL */
 };
 
 size_t sf_sink_keys(const sf_shape *shape) {
@@ -139,6 +141,11 @@ void sf_meter_destroy(sf_meter *meter) {
     sf_release(meter->tokens);
     sf_release(meter->labels);
     sf_release(meter);
+}
+
+void sf_meter_obey(sf_meter *meter, const atomic_int *stop) {
+    meter->stop = stop;
+    sf_cpu_crew_obey(meter->crew, stop);
 }
 
 /* NaN if either is, in whatever order they come. */
@@ -267,12 +274,12 @@ static void note_head(tally *t, const sight_of_head *at) {
         const seen_query *seen = &room->seen[i];
         sf_quantiles_add(&t->values[SF_DISPERSION], seen->dispersion);
         sf_quantiles_add(&t->values[SF_KEPT_DISPERSION], seen->kept_dispersion);
+        if (separated) sf_quantiles_add(&t->values[SF_SEPARATION], seen->separation);
+        if (!s->attention.weighting->has_softmax_theory) continue;
         sf_quantiles_add(&t->values[SF_LN_STABILITY],
                          separated ? sf_ln_stability_by_score(seen->kept_dispersion, seen->separation, seen->kept)
                                    : sf_ln_stability_fixed(seen->kept_dispersion, seen->kept));
-        if (!separated) continue;
-        sf_quantiles_add(&t->values[SF_SEPARATION], seen->separation);
-        note_conditions(t, seen, (double)largest / k);
+        if (separated) note_conditions(t, seen, (double)largest / k);
     }
 }
 
@@ -281,7 +288,7 @@ static void look_at_head(const sight_of_head *at) {
     const size_t T = at->meter->model->shape.T, C = at->meter->model->shape.C, row = (T + SIDE - 1) / SIDE * SIDE;
     const bench *room = at->room;
     memset(room->degrees, 0, T * sizeof *room->degrees);
-    for (size_t first = 0; first < T; first += SIDE) {
+    for (size_t first = 0; first < T && !sf_stop_asked(at->meter->stop); first += SIDE) {
         for (size_t j = 0; j < T; j += SIDE)
             multiply_panels(room->scores + j, row, room->queries + first * C, room->keys + j * C, C);
         for (size_t i = first; i < first + SIDE && i < T; i++)
@@ -339,7 +346,7 @@ sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, co
     const sf_dataset *set = what->split == SF_TRAINING ? what->data->training : what->data->heldout;
     const size_t all = sf_dataset_count(set), samples = what->samples > 0 && what->samples < all ? what->samples : all;
     start_anew(meter);
-    for (size_t first = 0; first < samples; first += BATCH) {
+    for (size_t first = 0; first < samples && !sf_stop_asked(meter->stop); first += BATCH) {
         const size_t B = samples - first < BATCH ? samples - first : BATCH;
         for (size_t n = 0; n < B; n++) {
             sf_run_data_lay_out(meter->tokens + n * s->T, what->data, set, first + n, s->T, s->attention.globals);
@@ -351,6 +358,7 @@ sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, co
                        &(sf_batch){meter->tokens, meter->labels, B}, &moment);
     }
     meter->moment = NULL;
+    if (sf_stop_asked(meter->stop)) return sf_fail(SF_INTERRUPTED, "stopped on request");
     sum_up(meter);
     return SF_OK;
 }

@@ -3,6 +3,8 @@
 #ifndef SF_MEASURE_SCORES_H
 #define SF_MEASURE_SCORES_H
 
+#include <stdatomic.h>
+
 #include "model/model.h"
 #include "semfocus/measure.h"
 #include "train/data.h"
@@ -18,6 +20,8 @@ typedef struct sf_measured_data {
 
 sf_status sf_meter_create(sf_meter **out, const sf_model *model, size_t workers);
 void sf_meter_destroy(sf_meter *meter);
+/* Measuring ends with SF_INTERRUPTED once *stop is not 0. NULL, as at first: nobody can ask. */
+void sf_meter_obey(sf_meter *meter, const atomic_int *stop);
 
 /* Replaces what was measured before. */
 sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, const sf_measured_data *what);

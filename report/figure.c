@@ -378,8 +378,13 @@ sf_status sf_figure_draw(FILE *out, const sf_figure *figure, const sf_study *stu
                                                                                 standalone);
 }
 
+/* Spreadsheets take what begins with one of these for a formula, quoted or not; behind an apostrophe it is text. */
+static bool looks_like_a_formula(const char *text) {
+    return *text != '\0' && strchr("=+-@\t\r", *text) != NULL;
+}
+
 void sf_csv_text(FILE *out, const char *text) {
-    fputc('"', out);
+    fputs(looks_like_a_formula(text) ? "\"'" : "\"", out);
     for (; *text != '\0'; text++) {
         if (*text == '"') fputc('"', out);
         fputc(*text, out);

@@ -413,6 +413,9 @@ static sf_status check_is_report(const char *path) {
 sf_status sf_report_check(const char *path) {
     struct stat about;
     if (strcmp(path, "-") == 0) return SF_OK;
+    if (sf_text_ends_with(path, ".md") || sf_text_ends_with(path, ".markdown"))
+        return sf_fail(SF_BAD_INPUT,
+                       "out is '%s' but the page is HTML, not Markdown; give it a name that ends in .html", path);
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
         return sf_fail(SF_BAD_INPUT, "'%s' is a folder; name a file with --out", path);
     if (stat(path, &about) == 0 && S_ISREG(about.st_mode)) SF_TRY(check_is_report(path));

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "io/atomic_file.h"
 #include "semfocus/paper.h"
 
@@ -201,10 +202,13 @@ static sf_status print_all(const page *p) {
 
 /* A file that is there must be one of ours. *kept is where what follows our part begins; 0: nothing does. */
 static sf_status check_replaceable(const char *path, long *kept) {
+    *kept = 0;
+    if (sf_text_ends_with(path, ".html") || sf_text_ends_with(path, ".htm"))
+        return sf_fail(SF_BAD_INPUT, "out is '%s' but the page is Markdown, not HTML; give it a name that ends in .md",
+                       path);
     struct stat about;
     char line[sizeof marker] = "", *read = NULL;
     size_t room = 0;
-    *kept = 0;
     if (stat(path, &about) != 0) return SF_OK;
     if (S_ISDIR(about.st_mode)) return sf_fail(SF_BAD_INPUT, "'%s' is a folder; name a file with --out", path);
     if (!S_ISREG(about.st_mode)) return SF_OK;

@@ -242,8 +242,10 @@ static sf_status write_constants(FILE *out, const sf_landscape *landscape, size_
         const sf_surface *s = sf_landscape_surface(landscape, i);
         for (size_t r = 0; r < SF_LIPSCHITZ_RADII; r++) {
             if (s->lipschitz.pairs[r] == 0) continue;
-            fprintf(out, "%s,%s,%lld,%.10g,%zu,", s->run.id, s->run.attention, (long long)s->run.seed,
-                    s->lipschitz.radii[r], s->lipschitz.pairs[r]);
+            sf_csv_text(out, s->run.id);
+            fputc(',', out);
+            sf_csv_text(out, s->run.attention);
+            fprintf(out, ",%lld,%.10g,%zu,", (long long)s->run.seed, s->lipschitz.radii[r], s->lipschitz.pairs[r]);
             for (size_t q = 0; q < SF_LIPSCHITZ_QUANTILES; q++)
                 print_number(out, s->lipschitz.quantiles[r][q], q + 1 < SF_LIPSCHITZ_QUANTILES ? "," : "\n");
         }

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "base/stop.h"
 #include "tasks/task.h"
 
 sf_status sf_dataset_create(sf_dataset **out, size_t row_room, size_t token_room) {
@@ -78,6 +79,11 @@ sf_status sf_task_check_length(const sf_task *task, size_t length) {
 
 sf_status sf_dataset_sample(sf_dataset **out, const sf_task *task, sf_split split, uint32_t seed, size_t count,
                             size_t length) {
+    return sf_dataset_sample_until(out, task, split, seed, count, length, NULL);
+}
+
+sf_status sf_dataset_sample_until(sf_dataset **out, const sf_task *task, sf_split split, uint32_t seed, size_t count,
+                                  size_t length, const atomic_int *stop) {
     *out = NULL;
     SF_TRY(sf_task_check_length(task, length));
     if (count < 1 || count > UINT32_MAX)
@@ -88,7 +94,8 @@ sf_status sf_dataset_sample(sf_dataset **out, const sf_task *task, sf_split spli
     sf_index index = {.seed = seed, .stream = sf_stream(purpose, 0, 0)};
     for (size_t i = 0; i < count; i++) {
         index.sample = (uint32_t)i;
-        const sf_status status = add_sample(data, task, index, length);
+        const sf_status status =
+            sf_stop_asked(stop) ? sf_fail(SF_INTERRUPTED, "stopped on request") : add_sample(data, task, index, length);
         if (status == SF_OK) continue;
         sf_dataset_destroy(data);
         return status;

@@ -3,6 +3,8 @@
 #ifndef SF_TASKS_DATASET_H
 #define SF_TASKS_DATASET_H
 
+#include <stdatomic.h>
+
 #include "base/status.h"
 #include "semfocus/task.h"
 
@@ -19,6 +21,13 @@ struct sf_dataset {
 sf_status sf_dataset_create(sf_dataset **out, size_t row_room, size_t token_room);
 sf_status sf_dataset_open_row(int32_t **tokens /* [room] */, sf_dataset *data, size_t room);
 void sf_dataset_close_row(sf_dataset *data, size_t count, int32_t label);
+
+/* sf_dataset_sample() that ends with SF_INTERRUPTED once *stop is not 0; stop may be NULL. */
+sf_status sf_dataset_sample_until(sf_dataset **out, const sf_task *task, sf_split split, uint32_t seed, size_t count,
+                                  size_t length, const atomic_int *stop);
+
+/* sf_dataset_read() likewise. */
+sf_status sf_dataset_read_until(sf_dataset **out, const char *path, const atomic_int *stop);
 
 /* Replaces sequence i of a sampled training set, and nothing else: by the first of its redraws, at addresses of their
  * own in the stream of the data, that is another sequence of at most `longest` tokens. */

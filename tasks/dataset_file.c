@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "base/text.h"
 #include "io/atomic_file.h"
 #include "io/lines.h"
@@ -99,26 +100,32 @@ static sf_status read_row(sf_dataset *data, const file_form *form, char *line) {
     return SF_OK;
 }
 
-static sf_status read_rows(sf_dataset *data, sf_lines *lines) {
+static sf_status read_rows(sf_dataset *data, sf_lines *lines, const atomic_int *stop) {
     const file_form *form;
     char *line = sf_lines_next(lines);
     if (line == NULL)
         return sf_fail(SF_BAD_INPUT, "%s: is empty; write a line tokens<TAB>label, then one row a line", lines->name);
     SF_TRY(sf_fail_in(find_form(&form, line), "%s:%zu", lines->name, lines->number));
-    while ((line = sf_lines_next(lines)) != NULL)
+    while ((line = sf_lines_next(lines)) != NULL) {
+        if (sf_stop_asked(stop)) return sf_fail(SF_INTERRUPTED, "stopped on request");
         SF_TRY(sf_fail_in(read_row(data, form, line), "%s:%zu", lines->name, lines->number));
+    }
     if (sf_dataset_count(data) == 0)
         return sf_fail(SF_BAD_INPUT, "%s:%zu: no row follows the header; add at least one", lines->name, lines->number);
     return SF_OK;
 }
 
 sf_status sf_dataset_read(sf_dataset **out, const char *path) {
+    return sf_dataset_read_until(out, path, NULL);
+}
+
+sf_status sf_dataset_read_until(sf_dataset **out, const char *path, const atomic_int *stop) {
     *out = NULL;
     sf_lines lines;
     SF_TRY(sf_lines_read(&lines, path));
     sf_dataset *data;
     sf_status status = sf_dataset_create(&data, 0, 0);
-    if (status == SF_OK) status = read_rows(data, &lines);
+    if (status == SF_OK) status = read_rows(data, &lines, stop);
     sf_lines_release(&lines);
     if (status != SF_OK) {
         sf_dataset_destroy(data);

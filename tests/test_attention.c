@@ -327,6 +327,19 @@ static void random_keys_are_a_function_of_their_index(void **state) {
     }
 }
 
+static bool keeps_every_key(const sf_attention *attention, size_t T) {
+    for (size_t q = 0; q < T; q++) {
+        double scores[LONGEST];
+        uint32_t kept[LONGEST];
+        sf_draws draws = draws_of(0, q);
+        for (size_t j = 0; j < T; j++) scores[j] = sf_draw_unit(&draws);
+        if (sf_attention_keep(kept, attention, q, T, scores, &draws) != T) return false;
+        for (size_t j = 0; j < T; j++)
+            if (kept[j] != j) return false;
+    }
+    return true;
+}
+
 static void all_keys_at_the_limit(void **state) {
     (void)state;
     sf_part_info info;
@@ -337,16 +350,14 @@ static void all_keys_at_the_limit(void **state) {
                 snprintf(text, sizeof text, "%s:%zu", info.name, k);
                 if (info.spelling[0] == '\0') *strchr(text, ':') = '\0';
                 const sf_attention attention = parsed(text), resolved = sf_attention_resolve(attention, T);
-                assert_ptr_equal(resolved.selector, &sf_selector_full);
-                assert_int_equal(resolved.k, 0);
+                const bool full = resolved.selector == &sf_selector_full;
                 assert_ptr_equal(resolved.weighting, attention.weighting);
-                for (size_t q = 0; q < T; q++) {
-                    double scores[LONGEST];
-                    uint32_t kept[LONGEST];
-                    sf_draws draws = draws_of(0, q);
-                    for (size_t j = 0; j < T; j++) scores[j] = sf_draw_unit(&draws);
-                    assert_int_equal(sf_attention_keep(kept, &attention, q, T, scores, &draws), T);
-                    for (size_t j = 0; j < T; j++) assert_int_equal(kept[j], j);
+                assert_int_equal(resolved.k, full ? 0 : k);
+                if (full) assert_true(keeps_every_key(&attention, T));
+                if (!full) { /* by position, and the fewer the larger k is */
+                    assert_int_equal(attention.selector->selects_by, SF_BY_POSITION);
+                    assert_false(attention.selector->keeps_all_from_k);
+                    assert_ptr_equal(resolved.selector, attention.selector);
                 }
                 const sf_attention shorter = sf_attention_resolve(attention, k + 1);
                 assert_ptr_equal(shorter.selector, attention.selector);
@@ -355,6 +366,9 @@ static void all_keys_at_the_limit(void **state) {
     const sf_attention with_globals = sf_attention_resolve(parsed("banded:9+global:1"), 9);
     assert_ptr_equal(with_globals.selector, &sf_selector_banded); /* its global token is more than full has */
     assert_int_equal(with_globals.globals, 1);
+    static const char *const known[] = {"banded:9", "block:9", "topk:9", "bottomk:9", "random:9"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        assert_ptr_equal(sf_attention_resolve(parsed(known[i]), 9).selector, &sf_selector_full);
 }
 
 static void lengths(void **state) {

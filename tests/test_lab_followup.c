@@ -284,7 +284,7 @@ static void open_swapped(sf_run_data *out, const char *task, const char *length,
     sf_config config;
     const trial t = {task, "full", length, "none", swap, "1", "1", "5"};
     assert_true(set_up(&config, &t));
-    if (sf_run_data_open(out, task, &config) != SF_OK) fail_msg("%s", sf_message());
+    if (sf_run_data_open(out, task, &config, NULL) != SF_OK) fail_msg("%s", sf_message());
 }
 
 /* In a binary task of length 1, half of all first redraws are the sequence itself. */

@@ -170,7 +170,7 @@ static void open_data(sf_run_data *data, size_t length, size_t count) {
     snprintf(text, sizeof text, "%zu", count);
     assert_int_equal(sf_config_set(&config, "train-count", text), SF_OK);
     assert_int_equal(sf_config_set(&config, "heldout-count", text), SF_OK);
-    assert_int_equal(sf_run_data_open(data, "cycle-navigation", &config), SF_OK);
+    assert_int_equal(sf_run_data_open(data, "cycle-navigation", &config, NULL), SF_OK);
 }
 
 static float *single(const sample *s) {

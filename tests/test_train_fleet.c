@@ -1,6 +1,7 @@
 /* Fleets: the same bits alone, among others and on any number of threads; learning, stopping, diverging. */
 #include "instruction_set.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -255,14 +256,75 @@ static void epochs_visit_in_uniform_order(void **state) {
     assert_true(same > 800 && same < 1200); /* one in 24, by chance */
 }
 
+typedef struct alarm_clock {
+    atomic_int stop;
+    long microseconds;
+} alarm_clock;
+
+static void *ring(void *context) {
+    alarm_clock *clock = context;
+    usleep((useconds_t)clock->microseconds);
+    atomic_store(&clock->stop, 1);
+    return NULL;
+}
+
+/* An epoch that is told to stop at some moment, in a step or an evaluation: true if it was stopped. */
+static bool advance_interrupted(sf_fleet *fleet, long microseconds) {
+    alarm_clock clock = {.microseconds = microseconds};
+    const sf_watch watch = {.stop = &clock.stop};
+    pthread_t thread;
+    const uint64_t before = sf_fleet_weights_hash(fleet, 0);
+    const size_t epoch = sf_fleet_result(fleet, 0).last.epoch;
+    sf_fleet_watch(fleet, &watch);
+    assert_int_equal(pthread_create(&thread, NULL, ring, &clock), 0);
+    const sf_status status = sf_fleet_advance(fleet);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    sf_fleet_watch(fleet, NULL);
+    if (status == SF_OK) return false;
+    assert_int_equal(status, SF_INTERRUPTED);
+    assert_int_equal(sf_fleet_result(fleet, 0).status, SF_RUN_RUNNING);
+    assert_int_equal(sf_fleet_result(fleet, 0).last.epoch, epoch);
+    assert_true(sf_fleet_weights_hash(fleet, 0) == before);
+    return true;
+}
+
+static void stopped_inside_a_step_nothing_has_happened(void **state) {
+    (void)state;
+    static const char *const long_ones[] = {"full",     "topk:3",   "topk:40", "bottomk:3",
+                                            "random:5", "banded:3", "block:40"};
+    for (size_t m = 0; m < sizeof long_ones / sizeof *long_ones; m++) {
+        sf_config config = small_config(long_ones[m], "3", m % 2 == 0 ? "2" : "1");
+        set(&config, "length", "300");
+        set(&config, "train-count", "9");
+        set(&config, "heldout-count", "3");
+        set(&config, "batch", "3");
+        const trained_model undisturbed = train_one("even-pairs", &config);
+        sf_fleet *fleet;
+        assert_int_equal(sf_fleet_create(&fleet, "even-pairs", &config, 1), SF_OK);
+        size_t stopped = 0;
+        for (long moment = 1; moment < 100000 && !sf_fleet_finished(fleet); moment += moment / 3 + 50)
+            stopped += advance_interrupted(fleet, moment);
+        while (!sf_fleet_finished(fleet)) assert_int_equal(sf_fleet_advance(fleet), SF_OK);
+        printf("  %s: stopped %zu times\n", long_ones[m], stopped);
+        assert_true(stopped > 0);
+        assert_true(sf_fleet_weights_hash(fleet, 0) == undisturbed.hash);
+        sf_fleet_destroy(fleet);
+    }
+}
+
 int main(void) {
     if (!has_instruction_set(SF_F32)) return SKIPPED;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_and_company_do_not_change_a_bit), cmocka_unit_test(training_allocates_nothing),
-        cmocka_unit_test(a_mechanism_that_keeps_all_is_full),      cmocka_unit_test(lengths_are_the_papers),
-        cmocka_unit_test(every_optimizer_and_schedule_learns),     cmocka_unit_test(stop_at_stops),
-        cmocka_unit_test(divergence_stays_with_its_run),           cmocka_unit_test(a_users_file_trains),
+        cmocka_unit_test(threads_and_company_do_not_change_a_bit),
+        cmocka_unit_test(training_allocates_nothing),
+        cmocka_unit_test(a_mechanism_that_keeps_all_is_full),
+        cmocka_unit_test(lengths_are_the_papers),
+        cmocka_unit_test(every_optimizer_and_schedule_learns),
+        cmocka_unit_test(stop_at_stops),
+        cmocka_unit_test(divergence_stays_with_its_run),
+        cmocka_unit_test(a_users_file_trains),
         cmocka_unit_test(epochs_visit_in_uniform_order),
+        cmocka_unit_test(stopped_inside_a_step_nothing_has_happened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,7 +153,7 @@ double sf_benchmark_peak(sf_precision precision, size_t threads) {
     enum { ROUNDS = 1 << 18 };
     const double end = sf_clock_seconds() + 0.3;
     double best = 0;
-    const int crew = sf_threads_for(threads);
+    const int crew = sf_threads_at_most(threads);
     do {
         double work = 0;
         const double start = sf_clock_seconds();

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/sizes.h"
+#include "base/stop.h"
 #include "base/threads.h"
 #include "kernels/cpu/cpu.h"
 #include "train/backend.h"
@@ -107,6 +108,7 @@ static sf_status cpu_open(void **out, sf_member *members /* [S] */, size_t S, si
     for (size_t s = 0; s < S && status == SF_OK; s++) status = open_weights(&state->weights[s], &members[s]);
     for (size_t d = 0; d < state->desk_count && status == SF_OK; d++)
         status = open_desk(&state->desks[d], state, side_by_side ? 1 : workers);
+    if (status == SF_OK) status = sf_threads_start(state->desk_count);
     if (status != SF_OK) {
         cpu_close(state);
         return status;
@@ -124,8 +126,12 @@ static void place(const desk *at, size_t n, const sf_member *member, const sf_da
 
 typedef enum ending { COMPLETE, DIVERGED, STOPPED } ending;
 
+static const atomic_int *stop_of(const sf_watch *watch) {
+    return watch != NULL ? watch->stop : NULL;
+}
+
 static bool told_to_stop(const sf_watch *watch) {
-    return watch != NULL && watch->stop != NULL && atomic_load(watch->stop) != 0;
+    return sf_stop_asked(stop_of(watch));
 }
 
 static ending train_epoch(const desk *at, weights *w, sf_member *member, size_t epoch, const sf_watch *watch) {
@@ -142,6 +148,7 @@ static ending train_epoch(const desk *at, weights *w, sf_member *member, size_t 
             .seed = (uint32_t)config->seed, .epoch = (uint32_t)epoch, .step = (uint32_t)step, .training = true};
         double loss;
         sf_cpu_gradient(at->crew, &loss, at->gradient, w->plan, w->params, &batch, &moment);
+        if (told_to_stop(watch)) return STOPPED; /* the gradient may be of a part of the batch */
         const double norm = sf_gradient_norm(at->gradient, member->model.size);
         if (!isfinite(loss) || !isfinite(norm)) {
             member->result.diverged_step = step + 1;
@@ -155,12 +162,13 @@ static ending train_epoch(const desk *at, weights *w, sf_member *member, size_t 
     return COMPLETE;
 }
 
+/* Of no use once told to stop. */
 static void evaluate(double *loss, double *accuracy, const desk *at, const weights *w, const sf_member *member,
-                     const sf_dataset *data, sf_split split) {
+                     const sf_dataset *data, sf_split split, const sf_watch *watch) {
     const size_t count = sf_dataset_count(data);
     double total = 0;
     size_t correct = 0;
-    for (size_t first = 0; first < count; first += SF_EVALUATION_BATCH) {
+    for (size_t first = 0; first < count && !told_to_stop(watch); first += SF_EVALUATION_BATCH) {
         const size_t now = sf_smaller(count - first, SF_EVALUATION_BATCH);
         for (size_t n = 0; n < now; n++) place(at, n, member, data, first + n);
         const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now};
@@ -174,9 +182,13 @@ static void evaluate(double *loss, double *accuracy, const desk *at, const weigh
     *accuracy = 100.0 * (double)correct / (double)count;
 }
 
-static void evaluate_both(sf_epoch *row, const desk *at, const weights *w, const sf_member *member) {
-    evaluate(&row->train_loss, &row->train_accuracy, at, w, member, member->data->training, SF_TRAINING);
-    evaluate(&row->heldout_loss, &row->heldout_accuracy, at, w, member, member->data->heldout, SF_HELDOUT);
+static ending evaluate_both(sf_epoch *row, const desk *at, const weights *w, const sf_member *member,
+                            const sf_watch *watch) {
+    sf_cpu_crew_obey(at->crew, stop_of(watch));
+    evaluate(&row->train_loss, &row->train_accuracy, at, w, member, member->data->training, SF_TRAINING, watch);
+    evaluate(&row->heldout_loss, &row->heldout_accuracy, at, w, member, member->data->heldout, SF_HELDOUT, watch);
+    if (told_to_stop(watch)) return STOPPED;
+    return isfinite(row->train_loss) && isfinite(row->heldout_loss) ? COMPLETE : DIVERGED;
 }
 
 static float *block_of(const weights *w, size_t block) {
@@ -198,11 +210,9 @@ static ending advance_one(const desk *at, weights *w, sf_member *member, const s
     if (result->status != SF_RUN_RUNNING) return COMPLETE;
     sf_epoch row = {.epoch = result->last.epoch + 1};
     remember(w, member);
+    sf_cpu_crew_obey(at->crew, stop_of(watch));
     ending end = train_epoch(at, w, member, row.epoch, watch);
-    if (end == COMPLETE) {
-        evaluate_both(&row, at, w, member);
-        if (!isfinite(row.train_loss) || !isfinite(row.heldout_loss)) end = DIVERGED;
-    }
+    if (end == COMPLETE) end = evaluate_both(&row, at, w, member, watch);
     if (end == COMPLETE) {
         result->last = row;
         return end;
@@ -243,7 +253,7 @@ static void cpu_write(void *opaque, size_t s, size_t block, const float *values 
 
 static void cpu_evaluate(void *opaque, size_t s, sf_epoch *out) {
     cpu_state *state = opaque;
-    evaluate_both(out, &state->desks[0], &state->weights[s], &state->members[s]);
+    (void)evaluate_both(out, &state->desks[0], &state->weights[s], &state->members[s], NULL);
 }
 
 const sf_backend sf_backend_cpu = {

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "io/regular.h"
 #include "tasks/dataset.h"
 
 #define TSV_PREFIX "tsv:"
@@ -57,17 +58,17 @@ sf_status sf_run_data_check(const char *task, const sf_config *config) {
     return sf_task_check_length(found, (size_t)config->length);
 }
 
-static sf_status sample_both(sf_run_data *data, const char *task, const sf_config *config) {
+static sf_status sample_both(sf_run_data *data, const char *task, const sf_config *config, const atomic_int *stop) {
     const sf_task *found;
     SF_TRY(sf_task_find(&found, task));
     const sf_task_info info = sf_task_describe(found);
     const uint32_t seed = sf_run_data_seed(config);
     data->pad = info.pad;
     data->classes = (size_t)info.classes;
-    SF_TRY(sf_dataset_sample(&data->training, found, SF_TRAINING, seed, (size_t)config->train_count,
-                             (size_t)config->length));
-    return sf_dataset_sample(&data->heldout, found, SF_HELDOUT, seed, (size_t)config->heldout_count,
-                             (size_t)config->length);
+    SF_TRY(sf_dataset_sample_until(&data->training, found, SF_TRAINING, seed, (size_t)config->train_count,
+                                   (size_t)config->length, stop));
+    return sf_dataset_sample_until(&data->heldout, found, SF_HELDOUT, seed, (size_t)config->heldout_count,
+                                   (size_t)config->length, stop);
 }
 
 /* No longer than what the data holds anyway, so that all other sequences keep their padding. */
@@ -98,7 +99,7 @@ static sf_status size_up(sf_run_data *data, const sf_config *config) {
     return SF_OK;
 }
 
-static sf_status read_both(sf_run_data *data, const char *names, const sf_config *config) {
+static sf_status read_both(sf_run_data *data, const char *names, const sf_config *config, const atomic_int *stop) {
     char path[4096], *heldout;
     if (strlen(names) >= sizeof path)
         return sf_fail(SF_BAD_INPUT, "the file names after tsv: must be shorter than %zu characters", sizeof path);
@@ -113,14 +114,16 @@ static sf_status read_both(sf_run_data *data, const char *names, const sf_config
         return sf_fail(SF_BAD_INPUT,
                        "'tsv:%s' names standard input, but training reads its data more than once; use a file", names);
 
+    SF_TRY(sf_check_regular(path, "training reads its data more than once"));
     if (heldout != NULL) {
+        SF_TRY(sf_check_regular(heldout, "training reads its data more than once"));
         if (config->data_seed >= 0)
             return sf_fail(SF_BAD_INPUT, "data-seed has no effect on tsv: data with a held-out file; leave it out");
-        SF_TRY(sf_dataset_read(&data->training, path));
-        SF_TRY(sf_dataset_read(&data->heldout, heldout));
+        SF_TRY(sf_dataset_read_until(&data->training, path, stop));
+        SF_TRY(sf_dataset_read_until(&data->heldout, heldout, stop));
     } else {
         sf_dataset *all;
-        SF_TRY(sf_dataset_read(&all, path));
+        SF_TRY(sf_dataset_read_until(&all, path, stop));
         const sf_status status =
             sf_dataset_hold_out(&data->training, &data->heldout, all, sf_run_data_seed(config), held_out_share);
         sf_dataset_destroy(all);
@@ -138,11 +141,11 @@ static sf_status check_longest(const sf_run_data *data, const char *task) {
                    data->longest, length->high);
 }
 
-sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config) {
+sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config, const atomic_int *stop) {
     *out = (sf_run_data){0};
     SF_TRY(sf_run_data_check(task, config));
-    sf_status status =
-        sf_run_data_is_tsv(task) ? read_both(out, task + strlen(TSV_PREFIX), config) : sample_both(out, task, config);
+    sf_status status = sf_run_data_is_tsv(task) ? read_both(out, task + strlen(TSV_PREFIX), config, stop)
+                                                : sample_both(out, task, config, stop);
     if (status == SF_OK) {
         const size_t training = sf_dataset_longest(out->training), heldout = sf_dataset_longest(out->heldout);
         out->longest = training > heldout ? training : heldout;

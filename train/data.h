@@ -2,6 +2,8 @@
 #ifndef SF_TRAIN_DATA_H
 #define SF_TRAIN_DATA_H
 
+#include <stdatomic.h>
+
 #include "semfocus/settings.h"
 #include "semfocus/task.h"
 
@@ -15,7 +17,8 @@ typedef struct sf_run_data {
 sf_status sf_run_data_recipe(sf_config *config, const char *task);
 /* Whether the settings suit the task, before any data is made. */
 sf_status sf_run_data_check(const char *task, const sf_config *config);
-sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config);
+/* SF_INTERRUPTED once *stop is not 0; stop may be NULL. */
+sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config, const atomic_int *stop);
 void sf_run_data_close(sf_run_data *data);
 
 /* Writes sequence i of a set as the model reads it: tokens, PAD up to the plain positions, then the global tokens. */

@@ -38,20 +38,22 @@ static bool same_data(const sf_config *a, const sf_config *b) {
            a->swap_sample == b->swap_sample;
 }
 
-static sf_status open_data(const sf_run_data **out, sf_fleet *fleet, const char *task, size_t s) {
+static sf_status open_data(const sf_run_data **out, sf_fleet *fleet, const char *task, size_t s,
+                           const atomic_int *stop) {
     for (size_t other = 0; other < s; other++)
         if (same_data(&fleet->members[other].config, &fleet->members[s].config)) {
             *out = fleet->members[other].data;
             return SF_OK;
         }
     sf_run_data *data = &fleet->data[fleet->data_count];
-    SF_TRY(sf_run_data_open(data, task, &fleet->members[s].config));
+    SF_TRY(sf_run_data_open(data, task, &fleet->members[s].config, stop));
     fleet->data_count++;
     *out = data;
     return SF_OK;
 }
 
-static sf_status open_member(sf_fleet *fleet, const char *task, const sf_config *config, size_t s) {
+static sf_status open_member(sf_fleet *fleet, const char *task, const sf_config *config, size_t s,
+                             const atomic_int *stop) {
     sf_member *member = &fleet->members[s];
     member->config = *config;
     SF_TRY(sf_run_data_recipe(&member->config, task));
@@ -60,7 +62,7 @@ static sf_status open_member(sf_fleet *fleet, const char *task, const sf_config 
     SF_TRY(check_same_shape(config, &fleet->members[0].config));
     sf_attention attention;
     SF_TRY(sf_attention_parse(&attention, config->attention));
-    SF_TRY(open_data(&member->data, fleet, task, s));
+    SF_TRY(open_data(&member->data, fleet, task, s, stop));
     attention = sf_attention_resolve(attention, member->data->longest);
 
     const sf_shape shape = {
@@ -86,12 +88,12 @@ static sf_status open_member(sf_fleet *fleet, const char *task, const sf_config 
     return SF_OK;
 }
 
-static sf_status open_all(sf_fleet *fleet, const char *task, const sf_config *configs) {
+static sf_status open_all(sf_fleet *fleet, const char *task, const sf_config *configs, const atomic_int *stop) {
     size_t largest = 0;
     SF_TRY(SF_NEW(&fleet->members, fleet->S));
     SF_TRY(SF_NEW(&fleet->data, fleet->S));
     for (size_t s = 0; s < fleet->S; s++) {
-        SF_TRY(open_member(fleet, task, &configs[s], s));
+        SF_TRY(open_member(fleet, task, &configs[s], s, stop));
         if (fleet->members[s].model.size > largest) largest = fleet->members[s].model.size;
     }
     SF_TRY(SF_NEW(&fleet->params, largest));
@@ -100,12 +102,17 @@ static sf_status open_all(sf_fleet *fleet, const char *task, const sf_config *co
 }
 
 sf_status sf_fleet_create(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count) {
+    return sf_fleet_create_until(out, task, configs, count, NULL);
+}
+
+sf_status sf_fleet_create_until(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count,
+                                const atomic_int *stop) {
     *out = NULL;
     if (count == 0) return sf_fail(SF_BAD_INPUT, "a fleet of 0 models was asked for but it needs at least 1");
     sf_fleet *fleet;
     SF_TRY(SF_NEW(&fleet, 1));
     fleet->S = count;
-    const sf_status status = open_all(fleet, task, configs);
+    const sf_status status = open_all(fleet, task, configs, stop);
     if (status != SF_OK) {
         sf_fleet_destroy(fleet);
         return status;

@@ -19,9 +19,10 @@ typedef enum sf_measure {
     SF_KEPT_DISPERSION, /* delta_h: the same over the kept keys */
     SF_SEPARATION,      /* Delta_h: from the kept scores to the others; mechanisms that choose by score */
     SF_IN_DEGREE,       /* of each key: how many queries keep it */
-    SF_LN_STABILITY,    /* ln xi, the softmax's stability in its input under this mechanism */
-    SF_CONDITION_W,     /* left side, per query: delta_s over all keys of this run */
-    SF_CONDITION_X,     /* the same; the sink ratio is the largest of the query's sequence and head */
+    SF_LN_STABILITY, /* ln xi, the softmax's stability in its input under this mechanism; as the next two, defined for
+                      * weightings that the theory of softmax holds for */
+    SF_CONDITION_W,  /* left side, per query: delta_s over all keys of this run */
+    SF_CONDITION_X,  /* the same; the sink ratio is the largest of the query's sequence and head */
     SF_MEASURES
 } sf_measure;
 const char *sf_measure_name(sf_measure measure);
@@ -59,7 +60,9 @@ typedef struct sf_analysis_info {
     size_t samples, positions, blocks, heads;
     double ln_positions; /* the same bits on every machine, unlike libm's */
     size_t k;            /* keys that the sink ratio counts by: of the spelling, or all */
-    bool has_separation; /* and so conditions */
+    bool has_separation; /* and so conditions, where the weighting has a theory */
+    bool has_theory;     /* of softmax: else stability and conditions are not defined */
+    const char *weighting;
 } sf_analysis_info;
 
 /* Weights of another instruction set are analyzed as they are; those of another numerics version are refused. Of a

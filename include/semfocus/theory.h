@@ -77,12 +77,13 @@ typedef struct sf_bounds {
     double log10_loss_weights[SF_BOUND_KINDS];   /* all parameters (l2) to the loss of a sequence */
 } sf_bounds;
 
+/* SF_UNSUPPORTED, with a sentence, under a weighting that the theory of softmax does not hold for. */
 sf_status sf_theory_bounds(const sf_bounds **out, sf_theory *theory);
 
 typedef struct sf_block_lipschitz { /* of one attention layer, over the samples */
     double least, lower_quartile, median, upper_quartile, largest;
     double largest_over_root;  /* largest / sqrt(T) */
-    double largest_over_law;   /* largest / length_law */
+    double largest_over_law;   /* largest / length_law; NAN, as the next, under a weighting without bounds */
     double largest_over_bound; /* largest / the local bound of the same weights and inputs */
     double mean_iterations;
     size_t most_iterations, unconverged; /* samples that reached the most allowed */

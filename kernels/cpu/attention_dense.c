@@ -106,7 +106,7 @@ static void forward_parts(sf_offer *offer, const sf_workspace *mine) {
         const sf_left q = sf_upright(head->q + query * head->stride, head->stride);
         const sf_left queries = sf_prepare_left(mine->left_queries[0], q, rows, Cp);
         for (size_t i = 0; i < rows; i += ROWS) begin_sums(&sums[i / ROWS]);
-        for (size_t key = 0; key < T; key += SF_KEY_TILE)
+        for (size_t key = 0; key < T && !sf_stop_asked(head->job->stop); key += SF_KEY_TILE)
             for (size_t i = 0; i < rows; i += ROWS) {
                 const sf_softmax_tile tile = tile_at(head, mine->tile, kept, query + i, key);
                 forward_tile(by, sf_left_from(queries, i), &sums[i / ROWS], &tile);
@@ -168,7 +168,7 @@ static void backward_parts(sf_offer *offer, const sf_workspace *mine) {
                 const query_rows these = {sf_left_from(left.q, i), sf_left_from(left.dcontext, i)};
                 backward_tile(by, these, &tile, mine->dtile + i * row);
             }
-            sf_turn_await(turns, part);
+            if (!sf_turn_await(turns, part, head->job->stop)) break;
             sf_gemm(head->dk + key * stride, stride, sf_transposed(mine->dtile, row), queries, NULL, more, keys, Cp,
                     rows);
             sf_gemm(head->dv + key * stride, stride, sf_transposed(mine->tile, row), dcontexts, NULL, more, keys, Cp,

@@ -180,10 +180,12 @@ static void forward_tile(const sf_head *head, sf_right keys_t) {
     const sf_selects_by selects_by = selects_by_of(head);
     const size_t Cp = head->job->plan->rows.Cp, end = head->first_query + head->queries;
     if (selects_by == SF_BY_SCORE) select_by_score(head, keys_t);
-    for (size_t i = head->first_query; i < end && selects_by == SF_BY_CHANCE; i++)
+    for (size_t i = head->first_query; i < end && selects_by == SF_BY_CHANCE; i++) {
+        if (sf_stop_asked(head->job->stop)) return; /* nothing is chosen for the rest */
         select_generic(selected_keys(head, i), head, NULL, i);
+    }
     draw_factors(head);
-    for (size_t i = head->first_query; i < end; i++) {
+    for (size_t i = head->first_query; i < end && !sf_stop_asked(head->job->stop); i++) {
         const kept_row row = row_of(head, i);
         if (selects_by != SF_BY_SCORE) score_kept(&row, head, i);
         weigh(&row, head);
@@ -231,7 +233,8 @@ void sf_kept_backward(const sf_head *head) {
     const sf_cpu_plan *plan = head->job->plan;
     const size_t Cp = plan->rows.Cp;
     float *drow = head->job->work->drow;
-    for (size_t i = head->first_query; i < head->first_query + head->queries; i++) {
+    const size_t end = head->first_query + head->queries;
+    for (size_t i = head->first_query; i < end && !sf_stop_asked(head->job->stop); i++) {
         const kept_row row = row_of(head, i);
         const float *dcontext = head->dcontext + i * head->context_stride, *q = head->q + i * head->stride;
         for (size_t n = 0; n < row.count; n++) {

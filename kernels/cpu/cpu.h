@@ -10,6 +10,8 @@
 #ifndef SF_KERNELS_CPU_CPU_H
 #define SF_KERNELS_CPU_CPU_H
 
+#include <stdatomic.h>
+
 #include "kernels/kernels.h"
 
 typedef struct sf_cpu_plan sf_cpu_plan;
@@ -21,6 +23,10 @@ void sf_cpu_plan_destroy(sf_cpu_plan *plan);
 /* Memory for `workers` threads, enough for each of the plans and batches of up to B sequences. */
 sf_status sf_cpu_crew_create(sf_cpu_crew **out, sf_cpu_plan *const *plans, size_t count, size_t workers, size_t B);
 void sf_cpu_crew_destroy(sf_cpu_crew *crew);
+
+/* From now on the calls below end within moments once *stop is not 0, also in the middle of a long sequence. What they
+ * then leave is of no use: look at the flag after each call. NULL, as at first: nobody can ask. */
+void sf_cpu_crew_obey(sf_cpu_crew *crew, const atomic_int *stop);
 
 /* Mean loss and its gradient over the batch. */
 void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,

@@ -17,6 +17,7 @@ struct sf_cpu_crew {
     size_t chunk_slots;     /* one per chunk, or a single one that a lone worker uses again and again */
     double *losses;         /* [capacity] */
     bool *correct;          /* [capacity] */
+    const atomic_int *stop; /* may be NULL */
 };
 
 #define TAKE(pointer, count) (pointer) = sf_arena_take(arena, (count), sizeof *(pointer))
@@ -151,6 +152,7 @@ sf_status sf_cpu_crew_create(sf_cpu_crew **out, sf_cpu_plan *const *plans, size_
         crew->arenas[w] = workspace;
         status = sf_arena_open(&crew->arenas[w]);
     }
+    if (status == SF_OK) status = sf_threads_start(workers);
     if (status != SF_OK) {
         sf_cpu_crew_destroy(crew);
         return status;
@@ -171,6 +173,11 @@ void sf_cpu_crew_destroy(sf_cpu_crew *crew) {
     sf_release(crew);
 }
 
+void sf_cpu_crew_obey(sf_cpu_crew *crew, const atomic_int *stop) {
+    crew->stop = stop;
+    for (size_t w = 0; w < crew->workers; w++) crew->offers[w].stop = stop;
+}
+
 typedef struct stretch { /* consecutive sequences of a batch */
     size_t first, end;
 } stretch;
@@ -186,7 +193,7 @@ static stretch chunk_of(size_t B, size_t chunks, size_t c) {
 static void run_stretch(const sf_job *prototype, const sf_batch *batch, float *logits, sf_cpu_crew *crew,
                         stretch part) {
     const sf_shape *s = &prototype->plan->model->shape;
-    for (size_t first = part.first; first < part.end; first += prototype->plan->group) {
+    for (size_t first = part.first; first < part.end && !sf_stop_asked(crew->stop); first += prototype->plan->group) {
         sf_job job = *prototype;
         job.first = first;
         job.fresh = first == part.first;
@@ -257,7 +264,8 @@ void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] 
                                 .offer = &crew->offers[worker_now(crew)],
                                 .moment = moment,
                                 .gradient = part,
-                                .gradient_scale = 1.0 / (double)B};
+                                .gradient_scale = 1.0 / (double)B,
+                                .stop = crew->stop};
             run_stretch(&job, batch, NULL, crew, chunk_of(B, chunks, c));
             if (crew->chunk_slots == 1 && c > 0) kernels->add(gradient, part, size);
             atomic_fetch_sub(&crew->underway, 1);
@@ -305,7 +313,8 @@ static void run_forward(sf_cpu_crew *crew, const sf_observer *observer, float *l
                                 .offer = &crew->offers[worker_now(crew)],
                                 .moment = moment,
                                 .observer = observer,
-                                .worker = worker_now(crew)};
+                                .worker = worker_now(crew),
+                                .stop = crew->stop};
             const size_t first = g * plan->group, end = first + plan->group;
             run_stretch(&job, batch, logits, crew, (stretch){first, end < batch->B ? end : batch->B});
             atomic_fetch_sub(&crew->underway, 1);

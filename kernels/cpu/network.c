@@ -100,9 +100,9 @@ static void by_stretches(const site *all, void (*layers)(const site *at)) {
     sf_offer_share(job->offer, &task, parts, take_stretches, job->work);
 }
 
-/* Gradients gather over the stretches in their order, whoever computes them. */
-static void await_turn(const site *at) {
-    if (at->turns != NULL) sf_turn_await(at->turns, at->first / SF_GROUP_ROWS);
+/* Gradients gather over the stretches in their order, whoever computes them. False: told to stop. */
+static bool await_turn(const site *at) {
+    return at->turns == NULL || sf_turn_await(at->turns, at->first / SF_GROUP_ROWS, at->job->stop);
 }
 
 static void end_turn(const site *at) {
@@ -160,7 +160,7 @@ static sf_head head_of(const site *at, size_t sequence, size_t h, size_t first_q
 static void attend(const site *all, void (*kernel)(const sf_head *head)) {
     const sf_shape *s = &all->job->plan->model->shape;
     for (size_t n = 0; n < all->job->n; n++)
-        for (size_t h = 0; h < s->H; h++) {
+        for (size_t h = 0; h < s->H && !sf_stop_asked(all->job->stop); h++) {
             const sf_head head = head_of(all, n, h, 0, s->T);
             kernel(&head);
         }
@@ -257,7 +257,7 @@ static void join_and_transform(const site *at) {
 /* Keys nearby: a stretch goes through all layers once the rows that its queries reach are projected. */
 static void block_forward_nearby(const site *all) {
     size_t projected = 0;
-    for (size_t first = 0; first < all->R; first += SF_GROUP_ROWS) {
+    for (size_t first = 0; first < all->R && !sf_stop_asked(all->job->stop); first += SF_GROUP_ROWS) {
         for (; projected < all->job->plan->reach[first / SF_GROUP_ROWS].ahead; projected += SF_GROUP_ROWS) {
             const site next = stretch_of(all, projected);
             project(&next);
@@ -277,7 +277,7 @@ static void block_forward(const site *all) {
         attend(all, plan->dense ? sf_dense_forward : sf_kept_forward);
         by_stretches(all, join_and_transform);
     }
-    if (all->job->observer != NULL) show(all);
+    if (all->job->observer != NULL && !sf_stop_asked(all->job->stop)) show(all);
 }
 
 /* Whether there is something that the gradient of the weights adds to. */
@@ -286,7 +286,7 @@ static bool adds(const site *at) {
 }
 
 static void bias_backward(const site *at, int bias, const float *dy, size_t dy_row, size_t N) {
-    await_turn(at);
+    if (!await_turn(at)) return;
     sf_rows_sum(at->job->gradient + at->params[bias].offset, adds(at), dy, dy_row, at->R, N);
     end_turn(at);
 }
@@ -301,7 +301,7 @@ static void linear_backward(float *dx, bool add, const site *at, int weight, con
     for (size_t g = 0; g < groups; g++) {
         const float *dy_group = dy + g * sf_padded(width);
         const size_t first = w->offset + g * width * w->stride;
-        await_turn(at);
+        if (!await_turn(at)) return;
         sf_gemm(at->job->gradient + first, w->stride, sf_transposed(dy_group, dy_row), sf_plain(x, w->stride), NULL,
                 adds(at), width, w->stride, at->R);
         end_turn(at);
@@ -360,7 +360,7 @@ static void project_backward(const site *at) {
 static void block_backward_nearby(const site *all) {
     const sf_reach *reach = all->job->plan->reach;
     size_t cleared = 0, projected = 0;
-    for (size_t first = 0; first < all->R; first += SF_GROUP_ROWS, reach++) {
+    for (size_t first = 0; first < all->R && !sf_stop_asked(all->job->stop); first += SF_GROUP_ROWS, reach++) {
         const site at = stretch_of(all, first);
         const size_t end = first + at.R;
         join_and_transform_backward(&at);
@@ -486,16 +486,18 @@ static void run(const sf_job *job) {
     const size_t L = job->plan->model->shape.L;
     sf_gemm_begin();
     embed(job);
-    for (size_t block = 0; block < L; block++) {
+    for (size_t block = 0; block < L && !sf_stop_asked(job->stop); block++) {
         const site at = site_of(job, block);
         block_forward(&at);
     }
-    for (size_t n = 0; n < job->n; n++) classify(job, n);
-    for (size_t block = L; job->gradient != NULL && block-- > 0;) {
+    /* The backward pass needs a complete forward pass: of keys that were never chosen there is no trace. */
+    const bool complete = !sf_stop_asked(job->stop);
+    for (size_t n = 0; n < job->n && complete; n++) classify(job, n);
+    for (size_t block = L; job->gradient != NULL && complete && block-- > 0;) {
         const site at = site_of(job, block);
         block_backward(&at);
     }
-    if (job->gradient != NULL) embed_backward(job);
+    if (job->gradient != NULL && complete) embed_backward(job);
     sf_gemm_end();
 }
 

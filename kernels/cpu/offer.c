@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include "base/stop.h"
+
 void sf_offer_share(sf_offer *offer, const void *task, size_t parts, sf_take_parts *take_parts,
                     const struct sf_workspace *mine) {
     offer->task = task;
@@ -15,7 +17,7 @@ void sf_offer_share(sf_offer *offer, const void *task, size_t parts, sf_take_par
 }
 
 size_t sf_offer_next_part(sf_offer *offer) {
-    const size_t part = atomic_fetch_add(&offer->next, 1);
+    const size_t part = sf_stop_asked(offer->stop) ? offer->parts : atomic_fetch_add(&offer->next, 1);
     if (part + 1 >= offer->parts) atomic_store(&offer->open, false);
     return part;
 }
@@ -47,11 +49,16 @@ void sf_turns_clear(atomic_size_t *turns /* [parts] */, size_t parts) {
     for (size_t part = 0; part < parts; part++) atomic_store_explicit(&turns[part], 0, memory_order_relaxed);
 }
 
-void sf_turn_await(const atomic_size_t *turns, size_t part) {
-    if (part == 0) return;
+bool sf_turn_await(const atomic_size_t *turns, size_t part, const atomic_int *stop) {
+    if (sf_stop_asked(stop)) return false; /* the part before may have been left */
+    if (part == 0) return true;
     const size_t ended = atomic_load_explicit(&turns[part], memory_order_relaxed); /* only this part counts them */
     size_t waited = 0;
-    while (atomic_load_explicit(&turns[part - 1], memory_order_acquire) <= ended) sf_wait_a_little(&waited);
+    while (atomic_load_explicit(&turns[part - 1], memory_order_acquire) <= ended) {
+        if (sf_stop_asked(stop)) return false;
+        sf_wait_a_little(&waited);
+    }
+    return true;
 }
 
 void sf_turn_end(atomic_size_t *turns, size_t part) {

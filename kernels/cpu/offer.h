@@ -22,6 +22,7 @@ typedef struct sf_offer {
     size_t parts;
     const void *task;
     sf_take_parts *take_parts;
+    const atomic_int *stop; /* asks to leave the parts that nobody has taken; may be NULL */
 } sf_offer;
 
 /* The owner's call: returns when all parts are done. A task of one part is not offered. */
@@ -31,16 +32,16 @@ void sf_offer_share(sf_offer *offer, const void *task, size_t parts, sf_take_par
 bool sf_offer_enter(sf_offer *offer);
 void sf_offer_leave(sf_offer *offer);
 
-/* The next part, for whom is inside; parts or more: there is none. */
+/* The next part, for whom is inside; parts or more: there is none, or all are to stop. */
 size_t sf_offer_next_part(sf_offer *offer);
 
 /* Waiting, busily at first: what is waited for takes microseconds. `turns` counts them, from 0. */
 void sf_wait_a_little(size_t *turns);
 
 /* Parts that add to the same numbers take turns: a part's n-th turn comes after the n-th of the part before it. turns
- * counts those that have ended, part by part. */
+ * counts those that have ended, part by part. False: all are to stop, and the turn does not come. */
 void sf_turns_clear(atomic_size_t *turns /* [parts] */, size_t parts);
-void sf_turn_await(const atomic_size_t *turns, size_t part);
+bool sf_turn_await(const atomic_size_t *turns, size_t part, const atomic_int *stop);
 void sf_turn_end(atomic_size_t *turns, size_t part);
 
 #endif

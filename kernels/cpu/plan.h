@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "base/sizes.h"
+#include "base/stop.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/offer.h"
 #include "kernels/cpu/operand.h"
@@ -120,6 +121,7 @@ typedef struct sf_job { /* one group of sequences on one worker */
     double gradient_scale;       /* 1 / B */
     const sf_observer *observer; /* may be NULL */
     size_t worker;
+    const atomic_int *stop; /* asks to give up: what is computed then is of no use; may be NULL */
 } sf_job;
 
 typedef struct sf_cpu_kernels { /* one instruction set */

@@ -8,11 +8,15 @@ import resource
 import shlex
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from options import last_wins  # noqa: E402  pylint: disable=wrong-import-position
+
 GOLDEN = ROOT / "tests" / "golden"
 PROGRAM = str(Path(os.environ.get("SEMFOCUS", ROOT / "build" / "semfocus")).resolve())
 TINY = ["--length", "8", "--train-count", "50", "--heldout-count", "20", "--blocks", "1", "--width", "8",
@@ -68,10 +72,11 @@ def own_places(words, folder):
     return added
 
 
-def run(*words, stdin=b"", env=None, timeout=60, memory=None, stdout=subprocess.PIPE, cwd=None):
-    """Runs the program; memory is a limit on its address space in bytes. Without a cwd of its own it gets a store and a
+def run(*words, stdin=b"", env=None, timeout=60, memory=None, stdout=subprocess.PIPE, cwd=None, repeat=False):
+    """Runs the program, of repeated options with the last unless told to repeat; memory is a limit on its address space in bytes. Without a cwd of its own it gets a store and a
     report that are gone afterwards."""
     words = [word if isinstance(word, bytes) else str(word) for word in words]
+    words = words if repeat else last_wins(words)
     limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory))) if memory else None
     with tempfile.TemporaryDirectory(prefix="semfocus-cli-store-") as folder:
         words += own_places(words, folder) if cwd is None else []

@@ -337,7 +337,7 @@ class Resume(Landscape):
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
-        self.assertEqual((process.returncode, out), (1, ""), err)
+        self.assertEqual((process.returncode, out), (128 + signal.SIGINT, ""), err)
         self.assertIn("the same command goes on", err)
         self.assertGreaterEqual(len(self.points()), 300)
         self.assertEqual(self.good(*self.words("full", "topk:3"), *self.GRID, "--json").out, output)

@@ -62,7 +62,7 @@ class KilledStudy(unittest.TestCase):
         self.same_report(folder, other)
         names = sorted(os.listdir(other / "figures"))
         self.assertEqual(len(names), len(TASKS) * 4 * 2)
-        self.assertEqual([name for name in sorted(os.listdir(folder / "figures")) if not re.search(r"\.\d+\.part$", name)], names)
+        self.assertEqual([name for name in sorted(os.listdir(folder / "figures")) if not re.search(r"\.semfocus-[0-9-]+\.part$", name)], names)
         for name in names:
             self.assertEqual((folder / "figures" / name).read_bytes(), (other / "figures" / name).read_bytes(), name)
 

@@ -8,7 +8,7 @@ import time
 import unittest
 import xml.etree.ElementTree as ET
 
-from page import NOT_A_NUMBER, OPTIONS, PROGRAM, STUDY, Case, Page, in_folder, read_json, run
+from page import NOT_A_NUMBER, OPTIONS, PROGRAM, STUDY, Case, Page, in_folder, last_wins, read_json, run
 
 DIVERGING = ["--length", "8", "--train-count", "50", "--heldout-count", "20", "--blocks", "1", "--width", "8", "--mlp-width",
              "8", "--epochs", "20", "--optimizer", "sgd", "--clip", "0"]
@@ -205,14 +205,14 @@ class Unfinished(Case):
 
     def test_interrupted(self):
         words = [*self.WORDS, "--epochs", "100000", "--checkpoint-seconds", "1000", "--json"]
-        with subprocess.Popen([PROGRAM, *words], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        with subprocess.Popen([PROGRAM, *last_wins(words)], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             def under_way():
                 result = run("runs", "--store", self.folder / "semfocus-runs", "--json")
                 return result.code == 0 and sum(row["epochs"] > 3 for row in read_json(result.out)) > 0
             wait_until(under_way)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, out), (1, b""), err)
+        self.assertEqual((process.returncode, out), (128 + signal.SIGINT, b""), err)
         self.assertEqual(err.count(b"\n"), 1)
         self.assertIn(b"the same command goes on", err)
         self.assertEqual(os.listdir(self.folder), ["semfocus-runs"], "half a study has no report of its own")

@@ -9,12 +9,16 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from options import last_wins  # noqa: E402  pylint: disable=wrong-import-position
+
 PROGRAM = str(Path(os.environ.get("SEMFOCUS", ROOT / "build" / "semfocus")).resolve())
 FAILING = os.environ.get("SEMFOCUS_FAILING")
 THOROUGH = bool(os.environ.get("SEMFOCUS_THOROUGH"))
@@ -24,7 +28,7 @@ SMALL = ["even-pairs", "--length", "6", "--train-count", "75", "--heldout-count"
 
 
 def start(*words, env=None):
-    return subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    return subprocess.Popen([PROGRAM, *last_wins(map(str, words))], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env={**os.environ, **(env or {})})
 
 
@@ -191,7 +195,7 @@ class Kills(Case):
             wait_until(lambda: self.epochs(store) > 3)
             process.send_signal(sent)
             done = Done(process, 20)
-            self.assertEqual(done.code, 1, done)
+            self.assertEqual(done.code, 128 + sent, done)
             self.assertIn("the same command goes on", done.err, done)
             row, = self.runs(store)
             self.assertGreater(row["epochs"], 0)
@@ -432,7 +436,7 @@ class Surprises(Case):
         finally:
             process.send_signal(signal.SIGHUP)
             done = Done(process, 20)
-        self.assertEqual(done.code, 1, done)
+        self.assertEqual(done.code, 128 + signal.SIGHUP, done)
         self.check()
 
     def test_an_ignored_signal_stays_ignored(self):

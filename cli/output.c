@@ -1,0 +1,224 @@
+/* Standard output and standard error as text that is safe to show: names of files and tasks, messages and whatever a
+ * store holds may contain anything, and a terminal obeys control characters. So both streams pass through a filter that
+ * spells them out: \x1b for a control character or a byte that is not UTF-8, \u009b for the control characters that
+ * Unicode has beyond ASCII. Newlines and tabs pass. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+typedef struct filter {
+    int file;
+    unsigned char pending[4]; /* the beginning of a character that is not complete */
+    size_t held;
+    int failure; /* errno of the first write that failed; 0: none did */
+} filter;
+
+static filter out_filter = {.file = STDOUT_FILENO}, error_filter = {.file = STDERR_FILENO};
+static FILE *plain_stdout, *plain_stderr;
+
+typedef struct piece { /* of text on its way out */
+    int file;
+    size_t used;
+    char text[4096];
+} piece;
+
+static bool write_all(int file, const char *text, size_t size) {
+    while (size > 0) {
+        const ssize_t written = write(file, text, size);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return false;
+        text += written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+static bool flush_piece(piece *p) {
+    const bool good = write_all(p->file, p->text, p->used);
+    p->used = 0;
+    return good;
+}
+
+enum { LONGEST = 16 }; /* of what one character becomes */
+
+static bool add(piece *p, const char *text, size_t size) {
+    if (p->used + size > sizeof p->text && !flush_piece(p)) return false;
+    memcpy(p->text + p->used, text, size);
+    p->used += size;
+    return true;
+}
+
+static bool add_byte_spelled(piece *p, unsigned char byte) {
+    char text[LONGEST];
+    const int size = snprintf(text, sizeof text, byte == '\r' ? "\\r" : "\\x%02x", byte);
+    return add(p, text, (size_t)size);
+}
+
+/* How many bytes a UTF-8 character that begins like this has; 0: none begins so. */
+static size_t length_of(unsigned char first) {
+    if (first < 0x80) return 1;
+    if (first >= 0xc2 && first <= 0xdf) return 2;
+    if (first >= 0xe0 && first <= 0xef) return 3;
+    return first >= 0xf0 && first <= 0xf4 ? 4 : 0;
+}
+
+/* Whether `next` may follow the bytes held: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
+static bool continues(const filter *f, unsigned char next) {
+    unsigned char low = 0x80, high = 0xbf;
+    if (f->held == 1 && f->pending[0] == 0xe0) low = 0xa0;
+    if (f->held == 1 && f->pending[0] == 0xed) high = 0x9f;
+    if (f->held == 1 && f->pending[0] == 0xf0) low = 0x90;
+    if (f->held == 1 && f->pending[0] == 0xf4) high = 0x8f;
+    return next >= low && next <= high;
+}
+
+static bool add_held_spelled(piece *p, filter *f) {
+    bool good = true;
+    for (size_t i = 0; i < f->held && good; i++) good = add_byte_spelled(p, f->pending[i]);
+    f->held = 0;
+    return good;
+}
+
+static bool add_character(piece *p, filter *f) {
+    const size_t size = f->held;
+    f->held = 0;
+    if (size == 2 && f->pending[0] == 0xc2 && f->pending[1] < 0xa0) {
+        char text[LONGEST];
+        const int spelled = snprintf(text, sizeof text, "\\u%04x", f->pending[1]);
+        return add(p, text, (size_t)spelled);
+    }
+    const unsigned char first = f->pending[0];
+    if ((first < ' ' && first != '\n' && first != '\t') || first == 0x7f) return add_byte_spelled(p, first);
+    return add(p, (const char *)f->pending, size);
+}
+
+static bool add_raw_byte(piece *p, filter *f, unsigned char byte) {
+    if (f->held > 0 && !continues(f, byte) && !add_held_spelled(p, f)) return false;
+    f->pending[f->held++] = byte;
+    const size_t whole = length_of(f->pending[0]);
+    if (whole == 0) return add_held_spelled(p, f);
+    return f->held < whole || add_character(p, f);
+}
+
+static ssize_t write_filtered(void *cookie, const char *text, size_t size) {
+    filter *f = cookie;
+    piece p = {.file = f->file};
+    bool good = true;
+    for (size_t i = 0; i < size && good; i++) good = add_raw_byte(&p, f, (unsigned char)text[i]);
+    good = good && flush_piece(&p);
+    if (!good && f->failure == 0) f->failure = errno;
+    return good ? (ssize_t)size : 0; /* 0: a failure */
+}
+
+static FILE *open_filter(filter *f, int buffering) {
+    FILE *stream = fopencookie(f, "w", (cookie_io_functions_t){.write = write_filtered});
+    if (stream != NULL && setvbuf(stream, NULL, buffering, BUFSIZ) == 0) return stream;
+    return NULL;
+}
+
+bool open_output(void) {
+    FILE *out = open_filter(&out_filter, isatty(STDOUT_FILENO) != 0 ? _IOLBF : _IOFBF);
+    FILE *error = open_filter(&error_filter, _IONBF);
+    if (out == NULL || error == NULL) return false;
+    plain_stdout = stdout;
+    plain_stderr = stderr;
+    stdout = out;
+    stderr = error;
+    return true;
+}
+
+void print_bytes_from_now_on(void) {
+    stdout = plain_stdout;
+}
+
+void print_control(const char *sequence) {
+    fputs(sequence, plain_stderr != NULL ? plain_stderr : stderr);
+}
+
+/* The beginning of a character at the end of all output is spelled, too. */
+static void end_filter(filter *f) {
+    piece p = {.file = f->file};
+    if (f->held > 0 && add_held_spelled(&p, f)) (void)flush_piece(&p);
+}
+
+int finish_output(void) {
+    const bool good = fflush(stdout) == 0 && ferror(stdout) == 0;
+    const int why = out_filter.failure != 0 ? out_filter.failure : errno;
+    end_filter(&out_filter);
+    if (good) return EXIT_DONE;
+    if (why == EPIPE) return EXIT_SIGNAL + SIGPIPE; /* whoever read it has seen enough */
+    fprintf(stderr, "semfocus: cannot write standard output: %s\n", strerror(why));
+    return EXIT_FAILED;
+}
+
+const char *on_one_line(const char *text) {
+    enum { KEPT = 8, SIZE = 2 * SF_PATH_SIZE };
+    static char kept[KEPT][SIZE];
+    static size_t next;
+    char *out = kept[next++ % KEPT];
+    size_t used = 0;
+    for (; *text != '\0' && used < SIZE - 3; text++) {
+        if (*text == '\n' || *text == '\t') {
+            out[used++] = '\\';
+            out[used++] = *text == '\n' ? 'n' : 't';
+        } else {
+            out[used++] = *text;
+        }
+    }
+    out[used] = '\0';
+    return out;
+}
+
+void print_csv_text(const char *text) {
+    if (strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:") == strlen(text)) {
+        fputs(text, stdout);
+        return;
+    }
+    fputs(strchr("=+-@\t\r", *text) != NULL ? "\"'" : "\"", stdout);
+    for (; *text != '\0'; text++) {
+        if (*text == '"') putchar('"');
+        putchar(*text);
+    }
+    putchar('"');
+}
+
+void print_sentence(const char *text) {
+    fputs("semfocus: ", stderr);
+    fputs(on_one_line(text), stderr);
+    fputc('\n', stderr);
+}
+
+static int write_json(const char *text, size_t size, void *unused) {
+    (void)unused;
+    for (size_t i = 0; i < size; i++) /* the one control character that jansson does not escape */
+        if (text[i] == 0x7f ? fputs("\\u007f", stdout) < 0 : putchar(text[i]) == EOF) return -1;
+    return 0;
+}
+
+int print_json(json_t *document) {
+    const bool complete =
+        document != NULL && json_dump_callback(document, write_json, NULL,
+                                               JSON_INDENT(2) | JSON_REAL_PRECISION(12) | JSON_ENSURE_ASCII) == 0;
+    json_decref(document);
+    if (!complete && ferror(stdout) == 0) {
+        fail_usage("no memory left to print the result");
+        return EXIT_FAILED;
+    }
+    putchar('\n');
+    return finish_output();
+}
+
+json_t *json_text(const char *text) {
+    json_t *exact = json_string(text);
+    if (exact != NULL) return exact;
+    char printable[1024]; /* not UTF-8: keep what is ASCII */
+    size_t i = 0;
+    for (; i < sizeof printable - 1 && text[i] != '\0'; i++)
+        printable[i] = (char)((unsigned char)text[i] < 128 ? text[i] : '?');
+    printable[i] = '\0';
+    return json_string(printable);
+}

@@ -2,12 +2,11 @@
 import json
 import re
 import signal
-import sqlite3
 import subprocess
 import time
 import unittest
 
-from harness import PROGRAM, StoreCase, run
+from harness import PROGRAM, StoreCase, run, seal
 
 WORDS = {"agrees", "disagrees", "not enough runs"}
 EXPECTED = ("fig-1 fig-2 fig-3a fig-3b fig-3c fig-3d fig-3e fig-5 fig-7-8 fig-9-12 fig-13-14 fig-15-16 fig-17-18 fig-19-20 fig-21 "
@@ -187,7 +186,7 @@ class Verdicts(Paper):
     def enter(self, planned, epochs, converged, heldout=99.0):
         """Runs that reach 100 % training accuracy at converged(task, mechanism, number of its seed)."""
         seeds = sorted({seed for *_, seed in planned})
-        with sqlite3.connect(self.store / "runs.db") as database:
+        with seal.changed(self.store) as database:
             for run_id, task, mechanism, seed in planned:
                 cursor = database.execute(
                     "INSERT INTO runs (id, task, attention, seed, status, settings, epochs, checkpoint_epoch, weights)"
@@ -235,7 +234,7 @@ class Verdicts(Paper):
         self.assertEqual((row["verdict"], row["finished"], row["runs"]), ("not enough runs", 30, 36), row)
 
     def measure(self, planned, values):
-        with sqlite3.connect(self.store / "runs.db") as database:
+        with seal.changed(self.store) as database:
             for run_id, task, mechanism, _ in planned:
                 number, = database.execute("SELECT number FROM runs WHERE id = ?", (run_id,)).fetchone()
                 for name, value in values(task, mechanism).items():

@@ -1,0 +1,398 @@
+"""A changed bit of runs.db is noticed or does no harm, and nothing is deleted before its replacement is safe.
+
+$SEMFOCUS is the program, $SEMFOCUS_FLIPS multiplies the number of random flips."""
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import sqlite3
+import stat
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from test_store import PROGRAM, SMALL, Case, final_files, run, seal, start, wait_until
+
+MORE = int(os.environ.get("SEMFOCUS_FLIPS", "1"))
+SEED = 20261116
+NOBODY = 65534
+STUDY = ["compare", *SMALL, "--attention", "full,topk:2", "--seeds", "2", "--epochs", "4", "--every", "2", "--threads", "2"]
+
+
+@contextlib.contextmanager
+def behind_the_back(store):
+    """The database of a store, changed as damage changes it: nothing is sealed."""
+    with contextlib.closing(sqlite3.connect(Path(store) / "runs.db")) as database:
+        yield database
+        database.commit()
+
+
+class Flips(unittest.TestCase):
+    """A small store with everything in it: curves, measures, findings, a loss surface."""
+
+    @classmethod
+    def setUpClass(cls):
+        place = tempfile.TemporaryDirectory(prefix="semfocus-flips-")
+        cls.addClassCleanup(place.cleanup)
+        cls.folder = Path(place.name)
+        cls.store = cls.folder / "runs"
+        cls.database = cls.store / "runs.db"
+        cls.do(*STUDY, "--store", cls.store, "--quiet", "--out", cls.folder / "page.html")
+        cls.ids = [row["id"] for row in json.loads(cls.do("runs", "--store", cls.store, "--json").stdout)]
+        cls.do("landscape", *cls.ids[:2], "--grid", 3, "--samples", 10, "--store", cls.store, "--quiet", "--out",
+               cls.folder / "landscape.html")
+        cls.do("paper", "run", "fig-27", "--scale", "smoke", "--store", cls.store, "--quiet")
+        with behind_the_back(cls.store) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            cls.tables = {name: database.execute(f"SELECT COUNT(*) FROM {name}").fetchone()[0] for name in seal.TABLES}
+        cls.remove_logs()
+        cls.whole = cls.database.read_bytes()
+        cls.rows = cls.all_rows(cls.store)
+        cls.expected = cls.outputs()
+        assert cls.expected is not None and min(cls.tables.values()) > 0, cls.tables
+
+    @classmethod
+    def do(cls, *words):
+        done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, (words, done)
+        return done
+
+    @classmethod
+    def remove_logs(cls):
+        for name in ("runs.db-wal", "runs.db-shm"):
+            (cls.store / name).unlink(missing_ok=True)
+
+    @staticmethod
+    def all_rows(store):
+        with behind_the_back(store) as database:
+            return {name: database.execute(f"SELECT * FROM {name}").fetchall() for name in seal.TABLES}
+
+    @classmethod
+    def commands(cls):
+        page = cls.folder / "report.html"
+        return (["runs", "--json"], ["report", "--json", "--out", page], ["export", cls.ids[0]], ["export", cls.ids[-1]],
+                ["analyze", cls.ids[1], "--curves"], ["runs", "--where", "status = 'done'"], ["paper", "status", "--json"])
+
+    @classmethod
+    def outputs(cls):
+        """What the commands print and the page they write; None as soon as one ends with a sentence and not with 0."""
+        out = []
+        for words in cls.commands():
+            done = subprocess.run([PROGRAM, *map(str, words), "--store", str(cls.store)], capture_output=True, timeout=60,
+                                  check=False)
+            if done.returncode != 0:
+                if done.returncode not in (1, 2) or not done.stderr.startswith(b"semfocus: ") or done.stderr.count(b"\n") != 1:
+                    raise AssertionError(f"not a sentence: {done}")
+                return None
+            out.append(done.stdout)
+            if "report" in words:
+                out.append(re.sub(rb"\d\d:\d\d UTC", b"", (cls.folder / "report.html").read_bytes()))
+        return out
+
+    def flip(self, byte, bit):
+        """True: noticed; False: harmless."""
+        content = bytearray(self.whole)
+        content[byte] ^= 1 << bit
+        self.database.write_bytes(content)
+        self.remove_logs()
+        try:
+            found = self.outputs()
+        except Exception as error:
+            raise AssertionError(f"byte {byte}, bit {bit}: {error}") from error
+        self.assertEqual(self.database.read_bytes(), bytes(content), "a reader wrote")
+        if found is not None:
+            self.assertTrue(found == self.expected, f"byte {byte}, bit {bit}: changed unnoticed")
+        return found is None
+
+    def tearDown(self):
+        self.database.write_bytes(self.whole)
+        self.remove_logs()
+
+    def test_anywhere(self):
+        print(f"seed {SEED}, {len(self.whole)} bytes")
+        draws = random.Random(SEED)
+        noticed = sum(self.flip(draws.randrange(len(self.whole)), draws.randrange(8)) for _ in range(200 * MORE))
+        print(f"{200 * MORE} flips anywhere: {noticed} noticed, {200 * MORE - noticed} harmless")
+        self.assertGreater(noticed, 20 * MORE)
+
+    def places(self, draws):
+        """Bytes of stored values, by their bytes in the file: numbers and texts of every table."""
+        for table in draws.choices(seal.TABLES, weights=[1, 8, 8, 4, 2, 2, 4], k=10000):
+            row = draws.choice(self.rows[table])
+            value = draws.choice([value for value in row if isinstance(value, (float, str)) and value != ""])
+            pattern = value.encode() if isinstance(value, str) else seal.struct.pack(">d", value)
+            at = self.whole.find(pattern)
+            if at >= 0:
+                yield table, at + draws.randrange(len(pattern))
+
+    def test_stored_values(self):
+        print(f"seed {SEED}")
+        draws = random.Random(SEED)
+        count, noticed = 0, 0
+        for _, byte in self.places(draws):
+            noticed += self.flip(byte, draws.randrange(8))
+            count += 1
+            if count == 120 * MORE:
+                break
+        print(f"{count} flips of values: {noticed} noticed, {count - noticed} harmless")
+        self.assertEqual(count, 120 * MORE)
+        self.assertGreater(noticed, 90 * MORE)
+
+    def test_rows_that_disappear(self):
+        """Deleted behind the program's back, as damage of a tree does it."""
+        for table in ("runs", "epochs", "measures", "findings", "surface_points", "surfaces"):
+            for condition in ("SELECT MAX(rowid)", "SELECT MIN(rowid)") if table in ("runs", "surfaces") else ("last", "all"):
+                self.tearDown()
+                with behind_the_back(self.store) as database:
+                    where = f"rowid = ({condition} FROM {table})"
+                    if condition == "all":
+                        where = "1"
+                    elif condition == "last":
+                        keys = ["surface", "point"] if table == "surface_points" else ["run"]
+                        where = " AND ".join(f"{key} = (SELECT MIN({key}) FROM {table})" for key in keys)
+                    database.execute(f"DELETE FROM {table} WHERE {where}")
+                self.assertTrue(self.outputs() is None, f"{table}: {condition}")
+                done = run("check", "--store", self.store)
+                self.assertEqual(done.code, 1, done)
+
+    def test_check_names_each_damaged_run(self):
+        with behind_the_back(self.store) as database:
+            first, second = (number for number, in database.execute("SELECT number FROM runs ORDER BY number LIMIT 2"))
+            database.execute("UPDATE epochs SET va_ac = 99 WHERE run = ? AND epoch = 2", (first,))
+            database.execute("UPDATE runs SET converged_epoch = 1 WHERE number = ?", (second,))
+            total, = database.execute("SELECT COUNT(*) FROM runs").fetchone()
+        done = run("check", "--store", self.store)
+        self.assertEqual((done.code, done.out), (1, f"{total - 2} of {total} runs are whole\n"), done)
+        lines = done.err.splitlines()
+        self.assertEqual(len(lines), 2, done)
+        for line, run_id in zip(lines, self.ids):
+            self.assertIn(run_id, line)
+            self.assertIn("put back a copy", line)
+            self.assertIn(f"semfocus delete {run_id}", line)
+
+
+class Deleted(Case):
+    def test_a_damaged_run_is_deleted_and_trained_again(self):
+        self.good(self.train("--epochs", 3, "--seed", "1,2,3"))
+        before, files = self.runs(), self.undisturbed("--epochs", 4, "--seed", "1,2,3")
+        for sql in ("UPDATE epochs SET tr_ac = 3457024 WHERE run = 2 AND epoch = 2", "UPDATE epochs SET tr_ac = 12 WHERE run = 2",
+                    "UPDATE runs SET id = '0123456789abcdef' WHERE number = 2", "DELETE FROM epochs WHERE run = 2 AND epoch = 3",
+                    "UPDATE runs SET settings = '{}' WHERE number = 2"):
+            with behind_the_back(self.store) as database:
+                number, = database.execute("SELECT MAX(number) FROM runs WHERE seed = 2").fetchone()
+                database.execute(sql.replace("= 2 AND", f"= {number} AND").replace("number = 2", f"number = {number}")
+                                 .replace("run = 2", f"run = {number}"))
+            refused = run("report", "--store", self.store, "--out", self.folder / "page.html")
+            self.assertEqual(refused.code, 1, refused)
+            self.assertFalse((self.folder / "page.html").exists())
+            self.sentence(self.train("--epochs", 9, "--seed", 2), (1,), "put back a copy")
+            with behind_the_back(self.store) as database:
+                damaged, = database.execute("SELECT id FROM runs WHERE number = ?", (number,)).fetchone()
+            done = self.good(run("delete", damaged, "--store", self.store))
+            self.assertEqual(done.out, f"deleted: run {damaged}\n")
+            self.assertEqual(len(self.runs()), 2)
+            self.good(self.train("--epochs", 4, "--seed", "1,2,3"))
+            self.assertEqual(sorted(row["id"] for row in self.runs()), sorted(row["id"] for row in before))
+            self.assertEqual(final_files(self.store), files)
+            self.check()
+
+    def test_what_is_not_deleted(self):
+        self.good(self.train("--epochs", 2))
+        self.sentence(run("delete", "zz", "--store", self.store), (2,), "no run begins with 'zz'")
+        self.sentence(run("delete", "ab", "--store", self.folder / "none"), (2,), "no store")
+        self.assertFalse((self.folder / "none").exists())
+        process = start("train", *SMALL, "--store", self.store, "--quiet", "--epochs", 1000000)
+        try:
+            wait_until(lambda: self.runs()[0]["status"] == "running")
+            self.sentence(run("delete", self.runs()[0]["id"], "--store", self.store), (2,), "another process")
+        finally:
+            process.kill()
+            process.communicate()
+        self.check()
+
+    def test_check_knows_how_many_epochs_there_should_be(self):
+        """Even where every seal is right: as a faulty program would leave it."""
+        self.good(self.train("--epochs", 4))
+        for sql, said in (
+                (["DELETE FROM epochs WHERE epoch = 4", "UPDATE runs SET epochs = 3, checkpoint_epoch = 3"], "4 were asked for"),
+                (["DELETE FROM epochs WHERE epoch = 2"], "epoch 2 is missing"),
+                (["DELETE FROM epochs WHERE epoch = 4"], "3 rows, but 4 were written"),
+                (["INSERT INTO epochs SELECT run, 5, tr_ce, tr_ac, va_ce, va_ac, seconds FROM epochs WHERE epoch = 4",
+                  "UPDATE runs SET epochs = 5"], "5 rows but a checkpoint of epoch 4"),
+                (["UPDATE runs SET best_accuracy = best_accuracy - 1"], "not what the curve says"),
+                (["UPDATE runs SET status = 'diverged', diverged_epoch = 3"], "diverged in epoch 3")):
+            store = self.folder / "copy"
+            shutil.copytree(self.store, store)
+            with seal.changed(store) as database:
+                for one in sql:
+                    database.execute(one)
+            self.sentence(run("check", "--store", store), (1,), said)
+            shutil.rmtree(store)
+
+
+class Unreachable(Case):
+    """The folder of checkpoints is away, or may not be read: everything stays as it was."""
+    WORDS = ["--epochs", 6, "--seed", "1,2,3"]
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.folder, 0o755)
+        self.good(self.train(*self.WORDS))
+        self.checkpoints = self.store / "checkpoints"
+
+    def content(self):
+        return Flips.all_rows(self.store)
+
+    def commands(self):
+        compare = ["compare", *SMALL, "--attention", "full", "--seed", "1,2,3", "--epochs", 6, "--out", self.folder / "page.html"]
+        return (["train", *SMALL, *self.WORDS], ["train", *SMALL, "--epochs", 9, "--seed", "1,2,3"], compare)
+
+    def refuse(self, said, user=None):
+        rows = self.content()
+        for words in self.commands():
+            done = subprocess.run([PROGRAM, *map(str, words), "--store", str(self.store), "--quiet"], capture_output=True, text=True,
+                                  timeout=60, check=False, user=user)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertIn(said, done.stderr, done)
+            self.assertEqual(self.content(), rows)
+
+    @unittest.skipUnless(os.geteuid() == 0, "becomes another user")
+    def test_without_permission(self):
+        """As a user for whom permissions hold."""
+        for path in (self.folder, self.store, *self.store.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+        for mode in (0o000, 0o300):  # not at all; what is there cannot be listed, so nothing is known to be gone
+            files = list(self.checkpoints.iterdir())
+            if mode:
+                self.checkpoints.rename(self.folder / "elsewhere")
+                self.checkpoints.mkdir()
+                os.chown(self.checkpoints, NOBODY, NOBODY)
+            os.chmod(self.checkpoints, mode)
+            self.refuse("Permission denied", NOBODY)
+            os.chmod(self.checkpoints, 0o755)
+            if mode:
+                self.checkpoints.rmdir()
+                (self.folder / "elsewhere").rename(self.checkpoints)
+            self.assertEqual(sorted(self.checkpoints.iterdir()), sorted(files))
+        os.chmod(files[0], 0o000)
+        rows = self.content()
+        done = subprocess.run([PROGRAM, *map(str, self.commands()[0]), "--store", str(self.store), "--quiet"], capture_output=True,
+                              text=True, timeout=60, check=False, user=NOBODY)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn("Permission denied", done.stderr)
+        self.assertEqual(self.content(), rows)
+        os.chmod(files[0], 0o644)
+        self.good(self.train(*self.WORDS))
+        self.check()
+
+    def test_something_else_in_its_place(self):
+        elsewhere = self.folder / "elsewhere"
+        self.checkpoints.rename(elsewhere)
+        self.refuse("is not there")
+        self.assertFalse(self.checkpoints.exists(), "an empty folder was put in the place of the one that is away")
+        self.checkpoints.write_text("a file")
+        self.refuse("Not a directory")
+        self.checkpoints.unlink()
+        self.checkpoints.symlink_to(self.folder / "nowhere")
+        self.refuse("is not there")
+        self.checkpoints.unlink()
+        elsewhere.rename(self.checkpoints)
+        self.good(self.train(*self.WORDS))
+        self.check()
+
+    @unittest.skipUnless(os.geteuid() == 0, "becomes another user")
+    def test_taken_away_in_mid_study(self):
+        words = ["--epochs", 4000, "--seed", "4,5", "--checkpoint-seconds", 0, "--threads", 2]
+        for path in (self.folder, self.store, *self.store.rglob("*")):
+            os.chown(path, NOBODY, NOBODY)
+        finished = [row for row in self.content()["epochs"] if row[0] <= 3]
+        process = subprocess.Popen([PROGRAM, "train", *SMALL, "--store", str(self.store), "--quiet", *map(str, words)], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, user=NOBODY)
+        wait_until(lambda: self.epochs() > 30)
+        os.chmod(self.checkpoints, stat.S_IRUSR)
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("Permission denied", said)
+        rows = self.content()["epochs"]
+        self.assertGreater(len(rows), 30)
+        self.assertEqual([row for row in rows if row[0] <= 3], finished)
+        for _ in range(2):
+            done = subprocess.run([PROGRAM, "train", *SMALL, "--store", str(self.store), "--quiet", *map(str, words)], text=True,
+                                  capture_output=True, timeout=60, check=False, user=NOBODY)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertEqual(self.content()["epochs"], rows, "rows were lost by a command that could not go on")
+        os.chmod(self.checkpoints, 0o755)
+        self.check()
+        self.good(self.train("--epochs", 40, "--seed", "1,2,3,4,5", "--threads", 2, "--checkpoint-seconds", 60))
+        self.check()
+
+
+class Lost(Case):
+    """A checkpoint that was deleted is computed again; the store keeps everything until it is there."""
+
+    def test_nothing_is_deleted_before_its_replacement(self):
+        self.good(self.train("--epochs", 40, "--threads", 1, "--checkpoint-seconds", 60))
+        rows, files = Flips.all_rows(self.store), final_files(self.store)
+        for path in (self.store / "checkpoints").iterdir():
+            path.unlink()
+        for moment in (0.05, 0.1, 0.2):  # killed while it is computed again
+            process = start("train", *SMALL, "--store", self.store, "--quiet", "--epochs", 40, "--threads", 1)
+            try:
+                process.wait(moment)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            process.communicate()
+            now = Flips.all_rows(self.store)
+            self.assertEqual([row[:-1] for row in now["epochs"]], [row[:-1] for row in rows["epochs"]])
+            self.assertEqual(self.runs()[0]["status"], "done")
+        self.good(self.train("--epochs", 40, "--threads", 1))
+        self.assertEqual(final_files(self.store), files)
+        self.check()
+
+    def test_a_shorter_request_computes_all_of_it_again(self):
+        for words in (["--epochs", 9], ["--epochs", 9, "--schedule", "cosine"]):
+            store = self.folder / str(words[-1])
+            self.good(self.train(*words, store=store))
+            rows, files = self.runs(store), final_files(store)
+            for path in (store / "checkpoints").iterdir():
+                path.unlink()
+            self.good(self.train(*(words if "cosine" in words else ["--epochs", 2]), store=store))
+            self.assertEqual((self.runs(store), final_files(store)), (rows, files))
+            self.check(store)
+
+    def test_a_diverged_run(self):
+        words = ["--lr", 10000, "--clip", 0, "--momentum", 0.99, "--epochs", 50]
+        self.good(self.train(*words))
+        rows, files = self.runs(), final_files(self.store)
+        for path in (self.store / "checkpoints").iterdir():
+            path.unlink()
+        self.good(self.train(*words))
+        self.assertEqual((self.runs(), final_files(self.store)), (rows, files))
+
+    def test_rows_that_no_checkpoint_backs_stay_until_they_are_computed_again(self):
+        self.good(self.train("--epochs", 3))
+        process = start("train", *SMALL, "--store", self.store, "--quiet", "--epochs", 100000, "--checkpoint-seconds", 86400,
+                        "--threads", 1)
+        wait_until(lambda: self.epochs() > 20)
+        process.kill()
+        process.communicate()
+        rows = Flips.all_rows(self.store)["epochs"]
+        process = start("train", *SMALL, "--store", self.store, "--quiet", "--epochs", 100000, "--checkpoint-seconds", 86400,
+                        "--threads", 1)
+        wait_until(lambda: self.runs()[0]["status"] == "running")
+        process.kill()
+        process.communicate()
+        now = Flips.all_rows(self.store)["epochs"]
+        self.assertEqual([row[:-1] for row in now[:len(rows)]], [row[:-1] for row in rows])
+        self.check()
+        more = len(rows) + 3
+        self.good(self.train("--epochs", more, "--threads", 1, "--checkpoint-seconds", 60))
+        self.assertEqual(final_files(self.store), self.undisturbed("--epochs", more, "--threads", 1, "--checkpoint-seconds", 60))
+        self.check()
+
+
+if __name__ == "__main__":
+    unittest.main()

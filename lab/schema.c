@@ -8,46 +8,58 @@
 
 #include "base/version.h"
 
-/* Each entry brings the store from the schema before it to its own; entries are only ever appended. */
-static const char *const migrations[] = {
-    "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);"
-    "CREATE TABLE runs ("
-    "  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, task TEXT NOT NULL, attention TEXT NOT NULL,"
-    "  seed INTEGER NOT NULL, status TEXT NOT NULL, message TEXT, epochs INTEGER NOT NULL DEFAULT 0,"
-    "  converged_epoch INTEGER, train_accuracy REAL, heldout_accuracy REAL, best_epoch INTEGER, best_accuracy REAL,"
-    "  diverged_epoch INTEGER, diverged_step INTEGER, checkpoint_epoch INTEGER, checkpoint_hash TEXT,"
-    "  best_saved_epoch INTEGER, best_hash TEXT, weights TEXT, isa TEXT, settings TEXT NOT NULL, environment TEXT);"
-    "CREATE TABLE epochs ("
-    "  run INTEGER NOT NULL REFERENCES runs(number), epoch INTEGER NOT NULL, tr_ce REAL NOT NULL, tr_ac REAL NOT NULL,"
-    "  va_ce REAL NOT NULL, va_ac REAL NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (run, epoch)) WITHOUT ROWID;",
+#define FACTS "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);"
+#define RUNS                                                                                                           \
+    "number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, task TEXT NOT NULL, attention TEXT NOT NULL,"                \
+    " seed INTEGER NOT NULL, status TEXT NOT NULL, message TEXT, epochs INTEGER NOT NULL DEFAULT 0,"                   \
+    " converged_epoch INTEGER, train_accuracy REAL, heldout_accuracy REAL, best_epoch INTEGER, best_accuracy REAL,"    \
+    " diverged_epoch INTEGER, diverged_step INTEGER, checkpoint_epoch INTEGER, checkpoint_hash TEXT,"                  \
+    " best_saved_epoch INTEGER, best_hash TEXT, weights TEXT, isa TEXT, settings TEXT NOT NULL, environment TEXT"
+#define EPOCHS                                                                                                         \
+    "CREATE TABLE epochs ("                                                                                            \
+    "  run INTEGER NOT NULL REFERENCES runs(number), epoch INTEGER NOT NULL, tr_ce REAL NOT NULL,"                     \
+    "  tr_ac REAL NOT NULL,"                                                                                           \
+    "  va_ce REAL NOT NULL, va_ac REAL NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (run, epoch)) WITHOUT ROWID;"
+/* quantiles at 0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 100 %; block -1: all blocks; NULL: not defined */
+#define MEASURES                                                                                                       \
+    "CREATE TABLE measures ("                                                                                          \
+    "  run INTEGER NOT NULL REFERENCES runs(number), epoch INTEGER NOT NULL, block INTEGER NOT NULL,"                  \
+    "  measure TEXT NOT NULL, q0 REAL, q1 REAL, q5 REAL, q10 REAL, q25 REAL, q50 REAL, q75 REAL, q90 REAL, q95 REAL,"  \
+    "  q99 REAL, q100 REAL, PRIMARY KEY (run, epoch, block, measure)) WITHOUT ROWID;"
+/* Loss surfaces; a loss that is not finite is NULL. */
+#define SURFACES                                                                                                       \
+    "number INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs(number), weights TEXT NOT NULL,"                 \
+    " isa TEXT NOT NULL, grid INTEGER NOT NULL, samples INTEGER NOT NULL, seed INTEGER NOT NULL, extent REAL NOT NULL"
+#define SURFACES_KEY "UNIQUE (run, weights, isa, grid, samples, seed, extent)"
+#define POINTS                                                                                                         \
+    "CREATE TABLE IF NOT EXISTS surface_points ("                                                                      \
+    "  surface INTEGER NOT NULL REFERENCES surfaces(number), point INTEGER NOT NULL, loss REAL,"                       \
+    "  correct INTEGER NOT NULL, PRIMARY KEY (surface, point)) WITHOUT ROWID;"
+/* Numbers measured at a run's weights; NULL: measured, and not defined. */
+#define FINDINGS                                                                                                       \
+    "CREATE TABLE IF NOT EXISTS findings ("                                                                            \
+    "  run INTEGER NOT NULL REFERENCES runs(number), weights TEXT NOT NULL, name TEXT NOT NULL, value REAL,"           \
+    "  PRIMARY KEY (run, weights, name)) WITHOUT ROWID;"
+/* Since schema 5: how long a run was asked to be, and seals (lab/seal.h). */
+#define SINCE_5(each, next)                                                                                            \
+    each "asked_epochs INTEGER" next each "asked_stop_at REAL" next each                                               \
+         "curve_seal INTEGER NOT NULL DEFAULT 0" next each "measures_seal INTEGER NOT NULL DEFAULT 0" next each        \
+         "findings_seal INTEGER NOT NULL DEFAULT 0" next each "surfaces_seal INTEGER NOT NULL DEFAULT 0" next each     \
+         "seal INTEGER"
+#define SURFACES_SINCE_5(each, next) each "points_seal INTEGER NOT NULL DEFAULT 0" next each "seal INTEGER"
 
-    /* quantiles at 0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 100 %; block -1: all blocks; NULL: not defined */
-    "CREATE TABLE measures ("
-    "  run INTEGER NOT NULL REFERENCES runs(number), epoch INTEGER NOT NULL, block INTEGER NOT NULL,"
-    "  measure TEXT NOT NULL, q0 REAL, q1 REAL, q5 REAL, q10 REAL, q25 REAL, q50 REAL, q75 REAL, q90 REAL, q95 REAL,"
-    "  q99 REAL, q100 REAL, PRIMARY KEY (run, epoch, block, measure)) WITHOUT ROWID;",
-    /* Loss surfaces; a loss that is not finite is NULL. */
-    "CREATE TABLE IF NOT EXISTS surfaces ("
-    "  number INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs(number), weights TEXT NOT NULL,"
-    "  isa TEXT NOT NULL, grid INTEGER NOT NULL, samples INTEGER NOT NULL, seed INTEGER NOT NULL, extent REAL NOT NULL,"
-    "  UNIQUE (run, weights, isa, grid, samples, seed, extent));"
-    "CREATE TABLE IF NOT EXISTS surface_points ("
-    "  surface INTEGER NOT NULL REFERENCES surfaces(number), point INTEGER NOT NULL, loss REAL,"
-    "  correct INTEGER NOT NULL, PRIMARY KEY (surface, point)) WITHOUT ROWID;",
-    /* Numbers measured at a run's weights; NULL: measured, and not defined. */
-    "CREATE TABLE IF NOT EXISTS findings ("
-    "  run INTEGER NOT NULL REFERENCES runs(number), weights TEXT NOT NULL, name TEXT NOT NULL, value REAL,"
-    "  PRIMARY KEY (run, weights, name)) WITHOUT ROWID;",
-    /* How long a run was asked to be; seals (lab/seal.h). */
-    "ALTER TABLE runs ADD COLUMN asked_epochs INTEGER;"
-    "ALTER TABLE runs ADD COLUMN asked_stop_at REAL;"
-    "ALTER TABLE runs ADD COLUMN curve_seal INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE runs ADD COLUMN measures_seal INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE runs ADD COLUMN findings_seal INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE runs ADD COLUMN surfaces_seal INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE runs ADD COLUMN seal INTEGER;"
-    "ALTER TABLE surfaces ADD COLUMN points_seal INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE surfaces ADD COLUMN seal INTEGER;",
+#define NEW_RUNS     "CREATE TABLE runs (" RUNS "," SINCE_5(" ", ",") ");"
+#define NEW_SURFACES "CREATE TABLE surfaces (" SURFACES "," SURFACES_SINCE_5(" ", ",") "," SURFACES_KEY ");"
+
+static const char newest[] = FACTS NEW_RUNS EPOCHS MEASURES NEW_SURFACES POINTS FINDINGS;
+
+/* Each entry brings a store from the schema before it to its own; entries are only ever appended. */
+static const char *const migrations[] = {
+    FACTS "CREATE TABLE runs (" RUNS ");" EPOCHS,
+    MEASURES,
+    "CREATE TABLE IF NOT EXISTS surfaces (" SURFACES "," SURFACES_KEY ");" POINTS,
+    FINDINGS,
+    SINCE_5("ALTER TABLE runs ADD COLUMN ", ";") ";" SURFACES_SINCE_5("ALTER TABLE surfaces ADD COLUMN ", ";"),
 };
 static_assert(sizeof migrations / sizeof *migrations == SF_SCHEMA, "a migration per schema");
 
@@ -140,7 +152,9 @@ sf_status sf_schema_bring_forward(sf_store *store) {
     SF_TRY(sf_database_begin(&store->db));
     int64_t schema = 0;
     sf_status status = sf_schema_version(&schema, store); /* another process may have been faster */
-    for (int64_t i = schema; i < SF_SCHEMA && status == SF_OK; i++) status = sf_store_execute(store, migrations[i]);
+    if (status == SF_OK && schema == 0) status = sf_store_execute(store, newest);
+    for (int64_t i = schema; i > 0 && i < SF_SCHEMA && status == SF_OK; i++)
+        status = sf_store_execute(store, migrations[i]);
     char sql[128];
     snprintf(sql, sizeof sql, "PRAGMA user_version = %d; INSERT OR IGNORE INTO facts VALUES ('numerics', '%d')",
              (int)SF_SCHEMA, SF_NUMERICS_VERSION);

@@ -36,7 +36,8 @@ sf_status sf_list_verify(const sf_store *store) {
     uint64_t written, found = 0;
     SF_TRY(sf_schema_verify(store));
     SF_TRY(sf_list_read(&written, store));
-    SF_TRY(sf_database_prepare(&statement, &store->db, "SELECT id, number FROM runs ORDER BY id", ""));
+    SF_TRY(sf_database_prepare(&statement, &store->db,
+                               "SELECT id, number FROM runs INDEXED BY sqlite_autoindex_runs_1 ORDER BY id", ""));
     char before[SF_RUN_ID_SIZE] = "";
     bool row = true, ordered = true;
     sf_status status;

@@ -35,17 +35,20 @@ static sf_status open_state(sf_run_state *state, sf_store *store, const sf_store
     return sf_run_state_open(state, run->task, &config, run);
 }
 
-static bool is_as_long_as_asked(const sf_stored_run *run) {
-    return run->epochs >= run->asked_epochs || (run->asked_stop_at > 0 && run->train_accuracy >= run->asked_stop_at);
+static bool is_as_long_as_asked(const sf_stored_run *run, const sf_epoch *rows) {
+    if (run->epochs >= run->asked_epochs) return true;
+    for (size_t i = 0; i < run->epochs && run->asked_stop_at > 0; i++)
+        if (rows[i].train_accuracy >= run->asked_stop_at) return true;
+    return false;
 }
 
 /* How many epochs the run should have, by what it says of itself. */
-static sf_status check_length(const sf_store *store, const sf_stored_run *run) {
+static sf_status check_length(const sf_store *store, const sf_stored_run *run, const sf_epoch *rows) {
     const bool done = strcmp(run->status, "done") == 0, diverged = strcmp(run->status, "diverged") == 0;
     if (run->epochs < run->checkpoint_epoch)
         return sf_run_damaged(store, run->id, "it has a checkpoint of epoch %zu but only %zu rows",
                               run->checkpoint_epoch, run->epochs);
-    if (done && !is_as_long_as_asked(run))
+    if (done && !is_as_long_as_asked(run, rows))
         return sf_run_damaged(store, run->id, "it is done with %zu epochs, but %zu were asked for", run->epochs,
                               run->asked_epochs);
     if (diverged && run->epochs + 1 != run->diverged_epoch)
@@ -59,10 +62,8 @@ static sf_status check_length(const sf_store *store, const sf_stored_run *run) {
 }
 
 /* What the run says of its curve, against the curve. */
-static sf_status check_summary(sf_store *store, const sf_stored_run *run) {
-    sf_epoch *rows;
+static sf_status check_summary(const sf_store *store, const sf_stored_run *run, const sf_epoch *rows) {
     size_t converged = 0, best = 0;
-    SF_TRY(sf_curve_read(&rows, store, run));
     for (size_t i = 0; i < run->epochs; i++) {
         if (converged == 0 && rows[i].train_accuracy >= SF_CONVERGED_AT) converged = i + 1;
         if (best == 0 || rows[i].heldout_accuracy > rows[best - 1].heldout_accuracy) best = i + 1;
@@ -71,7 +72,6 @@ static sf_status check_summary(sf_store *store, const sf_stored_run *run) {
                                              rows[best - 1].heldout_accuracy == run->best_accuracy &&
                                              rows[run->epochs - 1].train_accuracy == run->train_accuracy &&
                                              rows[run->epochs - 1].heldout_accuracy == run->heldout_accuracy);
-    sf_release(rows);
     if (agrees) return SF_OK;
     return sf_run_damaged(store, run->id, "what the table of runs says of its curve is not what the curve says");
 }
@@ -79,11 +79,14 @@ static sf_status check_summary(sf_store *store, const sf_stored_run *run) {
 static sf_status check_rows(sf_store *store, const sf_stored_run *run) {
     sf_stored_run now;
     bool frozen;
+    sf_epoch *rows = NULL;
     SF_TRY(sf_run_now(&now, &frozen, store, run));
     sf_status status = sf_run_verify_rows(store, &now);
-    if (status == SF_OK) status = check_length(store, &now);
-    if (status == SF_OK) status = check_summary(store, &now);
+    if (status == SF_OK) status = sf_curve_read(&rows, store, &now);
     if (frozen) sf_store_unfreeze(store);
+    if (status == SF_OK) status = check_length(store, &now, rows);
+    if (status == SF_OK) status = check_summary(store, &now, rows);
+    sf_release(rows);
     return status;
 }
 
@@ -154,8 +157,11 @@ static sf_status check_file(const sf_store *store) {
 }
 
 sf_status sf_store_check_list(sf_store *store) {
-    SF_TRY(check_file(store));
-    return store->sealed ? sf_list_verify(store) : SF_OK;
+    SF_TRY(sf_store_freeze(store));
+    sf_status status = check_file(store);
+    if (status == SF_OK && store->sealed) status = sf_list_verify(store);
+    sf_store_unfreeze(store);
+    return status;
 }
 
 static void print_csv_row(void *stream, const sf_epoch *row) {

@@ -419,7 +419,7 @@ class Curves(Analyze):
         for block in (-1, 0, 1):
             for measure in RECORDED:
                 self.sql(f"INSERT INTO measures (run, epoch, block, measure, q0) VALUES (1, 4, {block}, '{measure}', 99)")
-        self.sql("UPDATE runs SET status = 'running'")
+        self.sql("UPDATE runs SET status = 'running', epochs = 4")
         self.train("topk:3", "--every", 1, "--epochs", 6)
         self.assertEqual(self.curves(run)[0], expected)
         for path in (self.store / "checkpoints").iterdir():

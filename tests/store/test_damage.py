@@ -158,6 +158,14 @@ class Flips(unittest.TestCase):
                 done = run("check", "--store", self.store)
                 self.assertEqual(done.code, 1, done)
 
+    def test_two_implementations_agree(self):
+        """What the program wrote, sealed again by tests/seal.py, stays the same."""
+        with contextlib.closing(sqlite3.connect(self.database)) as database:
+            seal.seal(database)
+            for table in ("runs", "surfaces", "facts"):
+                self.assertEqual(sorted(database.execute(f"SELECT * FROM {table}")), sorted(self.rows[table]))
+            database.rollback()
+
     def test_check_names_each_damaged_run(self):
         with behind_the_back(self.store) as database:
             first, second = (number for number, in database.execute("SELECT number FROM runs ORDER BY number LIMIT 2"))
@@ -172,6 +180,38 @@ class Flips(unittest.TestCase):
             self.assertIn(run_id, line)
             self.assertIn("put back a copy", line)
             self.assertIn(f"semfocus delete {run_id}", line)
+
+
+class Readers(Case):
+    def test_a_store_that_is_being_written_is_not_damaged(self):
+        words = ["--seed", "1,2", "--threads", 2, "--every", 1]
+        self.good(self.train("--epochs", 2, *words))
+        process = start("train", *SMALL, "--store", self.store, "--quiet", "--epochs", 1000000, *words)
+        try:
+            wait_until(lambda: self.epochs() > 10)
+            first = self.runs()[0]["id"]
+            for words in (["runs", "--where", "(SELECT MAX(va_ac) FROM epochs WHERE run = number) >= 0"], ["export", first],
+                          ["report", "--out", self.folder / "page.html"], ["analyze", first, "--curves"], ["check", first]) * 4:
+                done = run(*words, "--store", self.store)
+                self.assertEqual((done.code, done.err), (0, ""), done)
+        finally:
+            process.kill()
+            process.communicate()
+        self.check()
+
+    def test_a_condition_does_not_hide_damage(self):
+        """What a condition reads is verified, too, not only the runs it leaves."""
+        self.good(self.train("--epochs", 2, "--seed", "1,2"))
+        for sql, where in (("UPDATE runs SET status = 'diverged' WHERE seed = 1", "status = 'done'"),
+                           ("UPDATE runs SET settings = replace(settings, '6', '7') WHERE seed = 1", "settings LIKE '%6%'"),
+                           ("UPDATE epochs SET va_ac = 0 WHERE run = 1", "(SELECT MAX(va_ac) FROM epochs WHERE run = number) > 0")):
+            store = self.folder / "copy"
+            shutil.copytree(self.store, store)
+            with behind_the_back(store) as database:
+                database.execute(sql)
+            for verb in ("runs", "report"):
+                self.sentence(run(verb, "--store", store, "--where", where), (1,), "not what was written", "put back a copy")
+            shutil.rmtree(store)
 
 
 class Deleted(Case):

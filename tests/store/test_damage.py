@@ -52,7 +52,7 @@ class Flips(unittest.TestCase):
         cls.whole = cls.database.read_bytes()
         cls.rows = cls.all_rows(cls.store)
         cls.expected = cls.outputs()
-        assert cls.expected is not None and min(cls.tables.values()) > 0, cls.tables
+        assert None not in cls.expected.values() and min(cls.tables.values()) > 0, cls.tables
 
     @classmethod
     def do(cls, *words):
@@ -72,40 +72,46 @@ class Flips(unittest.TestCase):
 
     @classmethod
     def commands(cls):
+        return {"runs": ["runs", "--json"], "report": ["report", "--json", "--out", cls.folder / "report.html"],
+                "export": ["export", cls.ids[0]], "curves": ["analyze", cls.ids[0], "--curves"],
+                "where": ["runs", "--where", "status = 'done'"], "paper": ["paper", "status", "--json"]}
+
+    @classmethod
+    def output(cls, name):
+        """What a command prints and the page it writes; None if it ends with a sentence and not with 0."""
         page = cls.folder / "report.html"
-        return (["runs", "--json"], ["report", "--json", "--out", page], ["export", cls.ids[0]], ["export", cls.ids[-1]],
-                ["analyze", cls.ids[1], "--curves"], ["runs", "--where", "status = 'done'"], ["paper", "status", "--json"])
+        page.unlink(missing_ok=True)
+        done = subprocess.run([PROGRAM, *map(str, cls.commands()[name]), "--store", str(cls.store)], capture_output=True,
+                              timeout=60, check=False)
+        if done.returncode == 0:
+            return done.stdout, page.exists() and re.sub(rb"\d\d:\d\d UTC", b"", page.read_bytes())
+        if done.returncode not in (1, 2) or not done.stderr.startswith(b"semfocus: ") or done.stderr.count(b"\n") != 1:
+            raise AssertionError(f"not a sentence: {done}")
+        if page.exists():
+            raise AssertionError(f"a page was written: {done}")
+        return None
 
     @classmethod
     def outputs(cls):
-        """What the commands print and the page they write; None as soon as one ends with a sentence and not with 0."""
-        out = []
-        for words in cls.commands():
-            done = subprocess.run([PROGRAM, *map(str, words), "--store", str(cls.store)], capture_output=True, timeout=60,
-                                  check=False)
-            if done.returncode != 0:
-                if done.returncode not in (1, 2) or not done.stderr.startswith(b"semfocus: ") or done.stderr.count(b"\n") != 1:
-                    raise AssertionError(f"not a sentence: {done}")
-                return None
-            out.append(done.stdout)
-            if "report" in words:
-                out.append(re.sub(rb"\d\d:\d\d UTC", b"", (cls.folder / "report.html").read_bytes()))
-        return out
+        return {name: cls.output(name) for name in cls.commands()}
 
     def flip(self, byte, bit):
         """True: noticed; False: harmless."""
+        return self.change(byte, self.whole[byte] ^ 1 << bit)
+
+    def change(self, byte, value):
         content = bytearray(self.whole)
-        content[byte] ^= 1 << bit
+        content[byte] = value
         self.database.write_bytes(content)
         self.remove_logs()
         try:
             found = self.outputs()
         except Exception as error:
-            raise AssertionError(f"byte {byte}, bit {bit}: {error}") from error
+            raise AssertionError(f"byte {byte} = {value}: {error}") from error
         self.assertEqual(self.database.read_bytes(), bytes(content), "a reader wrote")
-        if found is not None:
-            self.assertTrue(found == self.expected, f"byte {byte}, bit {bit}: changed unnoticed")
-        return found is None
+        for name, output in found.items():
+            self.assertTrue(output in (None, self.expected[name]), f"byte {byte} = {value}: '{name}' changed unnoticed")
+        return None in found.values()
 
     def tearDown(self):
         self.database.write_bytes(self.whole)
@@ -141,22 +147,34 @@ class Flips(unittest.TestCase):
         self.assertEqual(count, 120 * MORE)
         self.assertGreater(noticed, 90 * MORE)
 
+    def test_trees_that_lose_their_last_entry(self):
+        """Every page of every table and index in turn says that it has one entry less."""
+        size = int.from_bytes(self.whole[16:18], "big")
+        noticed = 0
+        for start_ in range(0, len(self.whole), size):
+            page = start_ + 100 if start_ == 0 else start_  # the first has the file's header before its own
+            cells = int.from_bytes(self.whole[page + 3:page + 5], "big")
+            if self.whole[page] in (2, 5, 10, 13) and cells > 0:
+                noticed += self.change(page + 4, self.whole[page + 4] - 1 & 255)
+        print(f"{len(self.whole) // size} pages, {noticed} noticed")
+        self.assertGreater(noticed, len(self.whole) // size // 2)
+
+    READ_BY = {"runs": ("runs", "report", "where", "paper"), "epochs": ("report", "export"), "measures": ("report", "curves"),
+               "findings": ("paper",), "surface_points": ("report",), "surfaces": ("report",)}
+
     def test_rows_that_disappear(self):
-        """Deleted behind the program's back, as damage of a tree does it."""
-        for table in ("runs", "epochs", "measures", "findings", "surface_points", "surfaces"):
-            for condition in ("SELECT MAX(rowid)", "SELECT MIN(rowid)") if table in ("runs", "surfaces") else ("last", "all"):
+        """Deleted behind the program's back, as damage of a tree does it: every command that reads them says so."""
+        keys = {"runs": "number", "surfaces": "run", "surface_points": "surface"}
+        for table, commands in self.READ_BY.items():
+            key = keys.get(table, "run")
+            for where in (f"{key} = (SELECT MIN({key}) FROM {table})", "1"):
                 self.tearDown()
                 with behind_the_back(self.store) as database:
-                    where = f"rowid = ({condition} FROM {table})"
-                    if condition == "all":
-                        where = "1"
-                    elif condition == "last":
-                        keys = ["surface", "point"] if table == "surface_points" else ["run"]
-                        where = " AND ".join(f"{key} = (SELECT MIN({key}) FROM {table})" for key in keys)
                     database.execute(f"DELETE FROM {table} WHERE {where}")
-                self.assertTrue(self.outputs() is None, f"{table}: {condition}")
-                done = run("check", "--store", self.store)
-                self.assertEqual(done.code, 1, done)
+                for name in commands:
+                    self.assertTrue(self.output(name) is None, f"{name} after {table} lost its rows where {where}")
+                if table != "runs":
+                    self.assertEqual(run("check", "--store", self.store).code, 1)
 
     def test_two_implementations_agree(self):
         """What the program wrote, sealed again by tests/seal.py, stays the same."""
@@ -236,6 +254,28 @@ class Deleted(Case):
             self.assertEqual(len(self.runs()), 2)
             self.good(self.train("--epochs", 4, "--seed", "1,2,3"))
             self.assertEqual(sorted(row["id"] for row in self.runs()), sorted(row["id"] for row in before))
+            self.assertEqual(final_files(self.store), files)
+            self.check()
+
+    def test_a_run_is_deleted_whose_id_is_damaged(self):
+        """In the table, or in the index that runs are looked up by."""
+        self.good(self.train("--epochs", 2, "--seed", "1,2,3"))
+        with behind_the_back(self.store) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        whole, runs, files = (self.store / "runs.db").read_bytes(), self.runs(), final_files(self.store)
+        identity = runs[1]["id"].encode()
+        places = [at for at in range(len(whole)) if whole.startswith(identity, at)]
+        self.assertEqual(len(places), 2)
+        for place in places:
+            (self.store / "runs.db").write_bytes(whole[:place + 3] + b"z" + whole[place + 4:])
+            for verb in ("runs", "report"):
+                self.sentence(run(verb, "--store", self.store), (1,), "is not what was written", "put back a copy")
+            self.assertEqual(run("check", "--store", self.store).code, 1)
+            with behind_the_back(self.store) as database:
+                found, = database.execute("SELECT id FROM runs NOT INDEXED WHERE number = 2").fetchone()
+            self.good(run("delete", found, "--store", self.store))
+            self.assertEqual(self.runs(), [runs[0], runs[2]])
+            self.good(self.train("--epochs", 2, "--seed", "1,2,3"))
             self.assertEqual(final_files(self.store), files)
             self.check()
 

@@ -16,6 +16,7 @@ static sf_status find(victim *out, sf_store *store, const char *id) {
     char quoted[SF_QUOTE_SIZE];
     sqlite3_stmt *statement;
     bool found = false, another = false;
+    *out = (victim){0};
     SF_TRY(sf_database_prepare(&statement, &store->db,
                                "SELECT number, id FROM runs NOT INDEXED WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2",
                                "t", id));

@@ -99,6 +99,7 @@ static sf_status read_number(sf_stored_run *out, bool *found, const sf_store *st
 
 static sf_status must_read(sf_stored_run *out, const sf_store *store, int64_t number) {
     bool found = false;
+    *out = (sf_stored_run){0};
     SF_TRY(read_number(out, &found, store, number));
     if (found) return SF_OK;
     return sf_fail(SF_IO_ERROR, "run number %lld is not in the store '%s' any more", (long long)number, store->folder);
@@ -131,7 +132,8 @@ sf_status sf_run_seal(const sf_store *store, int64_t number) {
 sf_status sf_run_change(sf_stored_run *now, sf_store *store, int64_t number) {
     SF_TRY(sf_database_begin(&store->db));
     const sf_status status = must_read(now, store, number);
-    return status == SF_OK ? SF_OK : sf_database_end(&store->db, status);
+    if (status != SF_OK) (void)sf_database_end(&store->db, status);
+    return status;
 }
 
 /* What the table of runs says of the rows of a run. */

@@ -199,6 +199,7 @@ sf_status sf_surface_each_complete(sf_store *store, const sf_stored_run *run,
 static sf_status look_up(stored_surface *out, const sf_store *store, const sf_stored_run *run, int64_t number) {
     sqlite3_stmt *statement;
     bool found = false;
+    *out = (stored_surface){0};
     SF_TRY(sf_database_prepare(&statement, &store->db, "SELECT " SURFACE_COLUMNS " FROM surfaces WHERE number = ?", "i",
                                number));
     sf_status status = sf_database_step(&store->db, statement, &found);

@@ -1,4 +1,5 @@
 """semfocus landscape: the loss around stored runs, the same after kills and on any number of threads; figures, page, refusals."""
+import contextlib
 import csv
 import json
 import math
@@ -6,6 +7,7 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import signal
 import subprocess
 import tempfile
@@ -254,6 +256,19 @@ class Degenerate(Landscape):
         self.refused(*self.words("full", store=nowhere), mentions=["no store", str(nowhere)])
         self.assertFalse(nowhere.exists())
         self.assertEqual(self.points(), [])
+
+    def test_any_instruction_set_goes_on_with_a_surface(self):
+        here = self.surfaces("--grid", 3)
+        points = self.points()
+        self.assertEqual(self.surfaces("--grid", 3, env={"SEMFOCUS_ISA": "scalar"}), here)
+        self.assertEqual(self.points(), points)
+        self.assertEqual(self.sql("SELECT COUNT(*) FROM surfaces"), [(2,)])
+
+    def test_damaged_points(self):
+        self.surfaces("--grid", 3)
+        with contextlib.closing(sqlite3.connect(self.store / "runs.db")) as database, database:
+            database.execute("UPDATE surface_points SET loss = loss + 1 WHERE point = 4 AND surface = 1")
+        self.refused(*self.words("full", "topk:3"), "--grid", 3, codes=(1,), mentions=["loss surface", "put back a copy"])
 
     def test_damaged_checkpoint(self):
         path = next(path for path in (self.store / "checkpoints").glob(f"{self.ids['full']}-[0-9]*"))

@@ -1,6 +1,5 @@
 /* The rows of a run: its epochs, and what was measured after them. */
 #include <math.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "lab/store_inside.h"
@@ -82,8 +81,7 @@ sf_status sf_curve_read(sf_epoch **rows, sf_store *store, const sf_stored_run *r
     return status;
 }
 
-/* The whole curve as it is now, verified. */
-static sf_status read_now(sf_epoch **rows, size_t *count, sf_store *store, const sf_stored_run *run) {
+sf_status sf_store_curve(sf_epoch **rows, size_t *count, sf_store *store, const sf_stored_run *run) {
     sf_stored_run now;
     bool frozen;
     *rows = NULL;
@@ -98,7 +96,7 @@ sf_status sf_store_each_epoch(sf_store *store, const sf_stored_run *run,
                               void (*each)(void *context, const sf_epoch *row), void *context) {
     sf_epoch *rows;
     size_t count;
-    SF_TRY(read_now(&rows, &count, store, run));
+    SF_TRY(sf_store_curve(&rows, &count, store, run));
     for (size_t i = 0; i < count; i++) each(context, &rows[i]);
     sf_release(rows);
     return SF_OK;
@@ -107,7 +105,7 @@ sf_status sf_store_each_epoch(sf_store *store, const sf_stored_run *run,
 sf_status sf_store_row(sf_epoch *out, sf_store *store, const sf_stored_run *run, size_t epoch) {
     sf_epoch *rows;
     size_t count;
-    SF_TRY(read_now(&rows, &count, store, run));
+    SF_TRY(sf_store_curve(&rows, &count, store, run));
     const bool found = epoch >= 1 && epoch <= count;
     if (found) *out = rows[epoch - 1];
     sf_release(rows);
@@ -120,7 +118,7 @@ sf_status sf_store_first_epoch_at(size_t *out, sf_store *store, const sf_stored_
     sf_epoch *rows;
     size_t count;
     *out = 0;
-    SF_TRY(read_now(&rows, &count, store, run));
+    SF_TRY(sf_store_curve(&rows, &count, store, run));
     for (size_t i = 0; i < count && i < epochs && *out == 0; i++)
         if (rows[i].train_accuracy >= accuracy) *out = rows[i].epoch;
     sf_release(rows);
@@ -225,32 +223,6 @@ sf_status sf_store_append_measured(sf_store *store, const sf_stored_run *run, co
     sf_status status = add_row(store, &now, &timed);
     if (status == SF_OK) status = write_measures(store, &now, points, count);
     return sf_run_changed(store, &now, status);
-}
-
-static sf_status replace_curve(sf_store *store, sf_stored_run *now, const sf_epoch *rows, size_t count) {
-    sf_epoch *before;
-    SF_TRY(sf_curve_read(&before, store, now));
-    const size_t all = now->epochs > count ? now->epochs : count; /* later rows stay until they are computed again */
-    sf_status status = now->epochs >= count ? SF_OK : SF_GROW(&before, now->epochs, count);
-    if (status == SF_OK) memcpy(before, rows, count * sizeof *rows);
-    if (status == SF_OK) sum_up_all(now, before, all);
-    sf_release(before);
-    for (size_t i = 0; i < count && status == SF_OK; i++) status = write_row(store, now->number, &rows[i]);
-    return status;
-}
-
-sf_status sf_store_replace(sf_store *store, const sf_stored_run *run, const sf_saved *saved,
-                           const sf_epoch *rows /* [saved->epoch] */) {
-    sf_stored_run now;
-    SF_TRY(sf_store_execute(store, "PRAGMA synchronous = FULL"));
-    sf_status status = sf_run_change(&now, store, run->number);
-    if (status == SF_OK) {
-        status = replace_curve(store, &now, rows, saved->epoch);
-        if (status == SF_OK) status = sf_run_write_saved(store, &now, saved);
-        status = sf_run_changed(store, &now, status);
-    }
-    SF_TRY(sf_fail_in(status, "run %s", run->id));
-    return sf_store_execute(store, "PRAGMA synchronous = NORMAL");
 }
 
 static double read_real_or_nan(sqlite3_stmt *row, int column) {

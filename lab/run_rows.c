@@ -243,19 +243,19 @@ sf_status sf_store_begin(sf_store *store, const sf_stored_run *run, const sf_con
     return sf_run_changed(store, &now, status);
 }
 
-sf_status sf_run_write_saved(const sf_store *store, const sf_stored_run *now, const sf_saved *saved) {
+static sf_status write_saved(const sf_store *store, int64_t number, const sf_saved *saved) {
     return sf_database_run(
         &store->db,
         "UPDATE runs SET checkpoint_epoch = ?, checkpoint_hash = ?, best_saved_epoch = ?, best_hash = ?,"
         " weights = ? WHERE number = ?",
-        "zhzhhi", saved->epoch, saved->hash, saved->best_epoch, saved->best_hash, saved->weights_hash, now->number);
+        "zhzhhi", saved->epoch, saved->hash, saved->best_epoch, saved->best_hash, saved->weights_hash, number);
 }
 
 sf_status sf_store_saved(sf_store *store, const sf_stored_run *run, const sf_saved *saved) {
     sf_stored_run now;
     SF_TRY(sf_store_execute(store, "PRAGMA synchronous = FULL"));
     sf_status status = sf_run_change(&now, store, run->number);
-    if (status == SF_OK) status = sf_run_changed(store, &now, sf_run_write_saved(store, &now, saved));
+    if (status == SF_OK) status = sf_run_changed(store, &now, write_saved(store, now.number, saved));
     SF_TRY(sf_fail_in(status, "run %s", run->id));
     return sf_store_execute(store, "PRAGMA synchronous = NORMAL");
 }

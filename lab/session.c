@@ -232,29 +232,32 @@ static void announce(hall *h, size_t index, sf_event_kind kind, const sf_epoch *
     pthread_mutex_unlock(&h->lock);
 }
 
-/* Computes a run whose checkpoint is gone again, up to the epoch of that checkpoint. Until then the rows are kept here,
- * and the store says what it said before. */
-static sf_status recompute(sf_epoch *rows /* [lost] */, sf_run_state *state, hall *h, size_t index, size_t lost) {
+static bool same_numbers(const sf_epoch *a, const sf_epoch *b) {
+    return a->epoch == b->epoch && a->train_loss == b->train_loss && a->train_accuracy == b->train_accuracy &&
+           a->heldout_loss == b->heldout_loss && a->heldout_accuracy == b->heldout_accuracy;
+}
+
+static sf_status gives_other_numbers(const sf_run_state *state, const sf_epoch *got, const sf_epoch *stored) {
+    return sf_fail(
+        SF_IO_ERROR,
+        "run %s: its checkpoint is gone, and computed again it has training loss %.17g after epoch %zu where "
+        "the store has %.17g after epoch %zu; the store is left as it is: put back the checkpoint, or delete "
+        "the run with 'semfocus delete %s' and train it again",
+        state->run.id, got->train_loss, got->epoch, stored->train_loss, stored->epoch, state->run.id);
+}
+
+/* Computes a run whose checkpoint is gone again, up to the epoch of that checkpoint. The store says what it said
+ * before: each epoch must give the row that it has. */
+static sf_status recompute(sf_run_state *state, hall *h, size_t index, const sf_epoch *rows /* [lost] */, size_t lost) {
     const sf_result *result = &sf_fleet_member(state->fleet, 0)->result;
     announce(h, index, SF_EVENT_STARTED, &result->last);
-    for (size_t epoch = 1; epoch <= lost; epoch++) {
-        const double start = sf_clock_seconds();
+    for (size_t i = 0; i < lost; i++) {
         SF_TRY(sf_fleet_advance(state->fleet));
-        if (result->last.epoch != epoch)
-            return sf_fail(SF_IO_ERROR,
-                           "run %s had %zu epochs when its checkpoint was lost, but computed again it ends after %zu; "
-                           "the store is left as it is: put back the checkpoint",
-                           state->run.id, lost, result->last.epoch);
+        if (!same_numbers(&result->last, &rows[i])) return gives_other_numbers(state, &result->last, &rows[i]);
         sf_run_state_note(state);
-        rows[epoch - 1] = result->last;
-        rows[epoch - 1].seconds = sf_clock_seconds() - start;
         announce(h, index, SF_EVENT_EPOCH, &result->last);
     }
-    SF_TRY(sf_store_check_place(h->store));
-    SF_TRY(sf_run_state_save(state, h->store));
-    sf_status status;
-    LOCKED(h, status, sf_store_replace(h->store, &state->run, &state->saved, rows));
-    return status;
+    return checkpoint(h, &h->jobs[index], state);
 }
 
 static sf_status replace_lost(hall *h, size_t index, const sf_watch *watch) {
@@ -263,13 +266,18 @@ static sf_status replace_lost(hall *h, size_t index, const sf_watch *watch) {
     sf_config config = j->plan->config; /* as long as it was, whatever is asked for now */
     config.stop_at = 0;
     if (config.epochs < (int64_t)lost) config.epochs = (int64_t)lost;
-    sf_run_state state;
     sf_epoch *rows = NULL;
-    sf_status status = sf_run_state_open(&state, j->plan->task, &config, &j->run);
-    if (status == SF_OK) status = SF_NEW(&rows, lost);
+    size_t count = 0;
+    sf_run_state state = {0};
+    sf_status status;
+    LOCKED(h, status, sf_store_curve(&rows, &count, h->store, &j->run));
+    if (status == SF_OK && count < lost)
+        status =
+            sf_fail(SF_IO_ERROR, "run %s has %zu rows but had a checkpoint of epoch %zu", j->plan->id, count, lost);
+    if (status == SF_OK) status = sf_run_state_open(&state, j->plan->task, &config, &j->run);
     if (status == SF_OK) {
         sf_fleet_watch(state.fleet, watch);
-        status = recompute(rows, &state, h, index, lost);
+        status = recompute(&state, h, index, rows, lost);
     }
     sf_release(rows);
     sf_run_state_close(&state);

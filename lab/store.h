@@ -46,10 +46,6 @@ typedef struct sf_saved { /* checkpoints that are on the disk, whole and synced 
 } sf_saved;
 /* Makes them the run's valid ones; durable on return. */
 sf_status sf_store_saved(sf_store *store, const sf_stored_run *run, const sf_saved *saved);
-/* The same for a run whose checkpoint was lost and that was computed again: these rows, 1 to the epoch of the
- * checkpoint, take the place of the ones before, in one transaction. */
-sf_status sf_store_replace(sf_store *store, const sf_stored_run *run, const sf_saved *saved,
-                           const sf_epoch *rows /* [saved->epoch] */);
 
 /* Removes every checkpoint file of a run but its valid ones: what a crash left behind. */
 void sf_store_sweep(const sf_store *store, const char *id, size_t epoch, size_t best_epoch);
@@ -70,6 +66,8 @@ sf_status sf_store_complete(sf_store *store, const sf_stored_run *run, const sf_
  * backs counts. */
 sf_status sf_store_satisfies(bool *out, sf_store *store, const sf_stored_run *run, const sf_config *config);
 
+/* The whole curve, [*count] rows; release *rows. */
+sf_status sf_store_curve(sf_epoch **rows, size_t *count, sf_store *store, const sf_stored_run *run);
 /* First epoch, up to `epochs`, with at least this training accuracy; 0: none. */
 sf_status sf_store_first_epoch_at(size_t *out, sf_store *store, const sf_stored_run *run, double accuracy,
                                   size_t epochs);

@@ -48,8 +48,6 @@ sf_status sf_run_changed(sf_store *store, const sf_stored_run *now, sf_status st
 /* Computes the seal of a run's row from what is in it. */
 sf_status sf_run_seal(const sf_store *store, int64_t number);
 
-/* Within a change of the run: makes these checkpoints its valid ones. */
-sf_status sf_run_write_saved(const sf_store *store, const sf_stored_run *now, const sf_saved *saved);
 /* Within a change of the run: deletes the rows that no checkpoint backs. */
 sf_status sf_run_drop_unbacked(sf_store *store, sf_stored_run *now);
 

@@ -443,6 +443,18 @@ class Lost(Case):
             self.assertEqual((self.runs(store), final_files(store)), (rows, files))
             self.check(store)
 
+    def test_other_numbers_are_refused(self):
+        self.good(self.train("--epochs", 4))
+        for path in (self.store / "checkpoints").iterdir():
+            path.unlink()
+        with seal.changed(self.store) as database:
+            database.execute("UPDATE epochs SET tr_ce = tr_ce + 0.001 WHERE epoch = 3")
+        rows = Flips.all_rows(self.store)
+        for epochs in (4, 9):
+            self.sentence(self.train("--epochs", epochs), (1,), "after epoch 3", "put back the checkpoint", "semfocus delete")
+            self.assertEqual(Flips.all_rows(self.store), rows)
+            self.assertFalse(list((self.store / "checkpoints").iterdir()))
+
     def test_a_diverged_run(self):
         words = ["--lr", 10000, "--clip", 0, "--momentum", 0.99, "--epochs", 50]
         self.good(self.train(*words))

@@ -261,7 +261,7 @@ class Damage(Case):
         self.good(self.train("--epochs", 5))
         self.assertEqual(final_files(self.store), expected)
 
-    def test_deleted_checkpoint_starts_anew(self):
+    def test_deleted_checkpoint_is_computed_again(self):
         self.path.unlink()
         self.good(self.train("--epochs", 5))
         self.assertEqual(final_files(self.store), self.undisturbed("--epochs", 5))

@@ -138,8 +138,8 @@ static sf_status make_folders(const sf_store *store) {
     if (why == 0) return SF_OK;
     if (why == ENOENT)
         return sf_fail(SF_IO_ERROR,
-                       "the folder '%s' is not there; put it back (is its disk mounted?), or make an empty one and the "
-                       "runs of a command are computed again",
+                       "the folder '%s' is not there; put it back (is its disk mounted?), or make an empty folder there "
+                       "and the runs that a command names are computed again",
                        checkpoints);
     return sf_fail(SF_IO_ERROR, "the folder '%s' cannot be used: %s; put back the folder of this store's checkpoints",
                    checkpoints, strerror(why));

@@ -232,6 +232,54 @@ class Readers(Case):
             shutil.rmtree(store)
 
 
+class Unsealed(Case):
+    """A store of an earlier version: read as it is, but for values that cannot be."""
+
+    def setUp(self):
+        super().setUp()
+        self.good(self.train("--epochs", 3, "--seed", "1,2"))
+        self.expected = self.good(run("runs", "--store", self.store, "--json")).out
+        with seal.changed(self.store) as database:
+            seal.unseal(database)
+
+    def test_ranges(self):
+        for sql, said in (("UPDATE epochs SET va_ac = 3457024 WHERE epoch = 2", "0 to 100"),
+                          ("UPDATE epochs SET tr_ce = -1 WHERE epoch = 2", "0 or more"),
+                          ("UPDATE epochs SET va_ce = 9e999 WHERE epoch = 2", "0 or more"),
+                          ("UPDATE epochs SET seconds = -1 WHERE epoch = 2", "seconds"),
+                          ("DELETE FROM epochs WHERE epoch = 2", "epoch 2 is missing"),
+                          ("DELETE FROM epochs WHERE epoch = 3", "2 rows, but 3 were written"),
+                          ("UPDATE runs SET heldout_accuracy = 101", "0 to 100"),
+                          ("UPDATE runs SET status = 'dnoe'", "its status is 'dnoe'")):
+            store = self.folder / "copy"
+            shutil.copytree(self.store, store)
+            with behind_the_back(store) as database:
+                database.execute(sql)
+            done = run("report", "--store", store, "--out", self.folder / "page.html")
+            self.assertEqual(done.code, 1, done)
+            self.assertIn(said, done.err)
+            shutil.rmtree(store)
+
+    def test_another_numerics_version_is_read_and_left_alone(self):
+        with behind_the_back(self.store) as database:
+            database.execute("UPDATE facts SET value = '1' WHERE name = 'numerics'")
+        before = (self.store / "runs.db").read_bytes()
+        done = run("runs", "--store", self.store, "--json")
+        self.assertEqual((done.code, done.out), (0, self.expected), done)
+        self.assertIn("note", done.err)
+        self.sentence(self.train("--epochs", 5), (2,), "numerics version 1", "--store")
+        self.assertEqual((self.store / "runs.db").read_bytes(), before)
+
+    def test_a_version_that_is_not_that_of_the_tables(self):
+        """Else one flipped bit would switch the seals off."""
+        store = self.folder / "sealed"
+        self.good(self.train("--epochs", 2, store=store))
+        with behind_the_back(store) as database:
+            database.execute("PRAGMA user_version = 4")
+        for done in (run("runs", "--store", store), self.train("--epochs", 3, store=store)):
+            self.sentence(done, (1,), "schema 4", "put back a copy")
+
+
 class Deleted(Case):
     def test_a_damaged_run_is_deleted_and_trained_again(self):
         self.good(self.train("--epochs", 3, "--seed", "1,2,3"))

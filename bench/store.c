@@ -58,7 +58,11 @@ static sf_status time_rows(sf_store *store, size_t rows) {
     sf_status status = sf_store_enter(&run, store, "00000000bench000", "even-pairs", "full", &config);
     const double start = sf_clock_seconds();
     for (size_t i = 1; i <= rows && status == SF_OK; i++)
-        status = sf_store_append(store, &run, &(sf_epoch){i, 0.5, 50, 0.5, 50}, 1);
+        status = sf_store_append(
+            store, &run,
+            &(sf_epoch){
+                .epoch = i, .train_loss = 0.5, .train_accuracy = 50, .heldout_loss = 0.5, .heldout_accuracy = 50},
+            1);
     printf("a row of a curve of %zu: %.3f ms\n", rows, (sf_clock_seconds() - start) * 1e3 / (double)rows);
     return status;
 }

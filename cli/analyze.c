@@ -505,7 +505,7 @@ static int run(const cli_request *request) {
     int code = check_figures(&request->config);
     if (code != EXIT_DONE) return code;
     sf_store *store;
-    const sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ);
+    const sf_status status = open_to_read(&store, request->config.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
     code = look_up_and_tell(store, request);
     sf_store_close(store);

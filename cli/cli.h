@@ -38,8 +38,8 @@ typedef struct cli_verb {
 } cli_verb;
 
 extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_landscape, verb_evaluate,
-    verb_distance, verb_bench, verb_runs, verb_export, verb_check, verb_data, verb_solve, verb_parity, verb_list,
-    verb_man, verb_completion, verb_paper;
+    verb_distance, verb_bench, verb_runs, verb_export, verb_check, verb_delete, verb_data, verb_solve, verb_parity,
+    verb_list, verb_man, verb_completion, verb_paper;
 
 const cli_verb *verb_at(size_t i); /* NULL past the end */
 
@@ -83,7 +83,9 @@ void say_when_stopped(const char *store);
 /* A sentence that work was stopped and what becomes of it; the exit code that goes with it. */
 int tell_stopped(const char *store);
 
-/* For reading. A store that is not there yet is an empty one: NULL. One that cannot be read is a failure. */
+/* For reading; says on standard error if the store has no seals. */
+sf_status open_to_read(sf_store **store, const char *folder, sf_store_access access);
+/* The same. A store that is not there yet is an empty one: NULL. One that cannot be read is a failure. */
 sf_status open_if_there(sf_store **store, const char *folder);
 
 /* The options of a request, set in a study. */

@@ -27,7 +27,7 @@ static int run(const cli_request *request) {
         return fail_usage(
             "--precision has no effect on distance, which compares weights as they are stored; leave it out");
     sf_store *store;
-    sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ);
+    sf_status status = open_to_read(&store, request->config.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
     sf_stored_run runs[2];
     sf_run_distance_result distance;

@@ -108,7 +108,7 @@ static int run(const cli_request *request) {
     if (sf_config_given(&request->config, "precision"))
         return fail_usage("--precision has no effect on evaluate, which computes as the run was trained; leave it out");
     sf_store *store;
-    const sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ);
+    const sf_status status = open_to_read(&store, request->config.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
     const int code = evaluate_all(store, request, lengths, count);
     sf_store_close(store);

@@ -24,7 +24,7 @@ static int run(const cli_request *request) {
     if (request->config.best && request->config.format != SF_SAFETENSORS)
         return fail_usage("--best chooses weights; add --format safetensors or leave it out");
     sf_store *store;
-    const sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ);
+    const sf_status status = open_to_read(&store, request->config.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
     const int code = export_run(store, request);
     sf_store_close(store);

@@ -255,10 +255,10 @@ static int compute_and_show(sf_store *store, const cli_request *request) {
     return code;
 }
 
-/* For reading first: a store that is not there is not made. One of an older schema is brought to ours by writing. */
+/* For reading first: a store that is not there is not made. */
 static sf_status open_existing(sf_store **store, const char *folder) {
     const sf_status status = sf_store_open(store, folder, SF_STORE_READ);
-    if (status != SF_OK && status != SF_UNSUPPORTED) return status;
+    if (status != SF_OK) return status;
     sf_store_close(*store);
     return sf_store_open(store, folder, SF_STORE_WRITE);
 }

@@ -7,10 +7,10 @@
 
 #include "cli/cli.h"
 
-static const cli_verb *const verbs[] = {&verb_train,     &verb_compare, &verb_study,    &verb_report,    &verb_analyze,
-                                        &verb_landscape, &verb_paper,   &verb_evaluate, &verb_distance,  &verb_runs,
-                                        &verb_export,    &verb_check,   &verb_data,     &verb_solve,     &verb_parity,
-                                        &verb_bench,     &verb_list,    &verb_man,      &verb_completion};
+static const cli_verb *const verbs[] = {
+    &verb_train,    &verb_compare,  &verb_study, &verb_report, &verb_analyze, &verb_landscape, &verb_paper,
+    &verb_evaluate, &verb_distance, &verb_runs,  &verb_export, &verb_check,   &verb_delete,    &verb_data,
+    &verb_solve,    &verb_parity,   &verb_bench, &verb_list,   &verb_man,     &verb_completion};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 const cli_verb *verb_at(size_t i) {

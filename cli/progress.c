@@ -266,7 +266,10 @@ void progress_event(void *context, const sf_event *event) {
     case SF_EVENT_FAILED:
         shown->failed++;
         if (shown->fail_fast) atomic_store(shown->stop, 1);
-        fail_usage("run %s: %s", event->id, event->message);
+        if (strncmp(event->message, "run ", 4) == 0) /* it says which */
+            fail_usage("%s", event->message);
+        else
+            fail_usage("run %s: %s", event->id, event->message);
         break;
     case SF_EVENT_WAITING:
         if (!shown->silent) fprintf(stderr, "semfocus: waiting for runs that other processes are at\n");

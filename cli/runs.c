@@ -44,7 +44,7 @@ static void print_run(void *count, const sf_stored_run *run) {
 
 static int run(const cli_request *request) {
     sf_store *store;
-    sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ);
+    sf_status status = open_to_read(&store, request->config.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
     int code;
     if (request->config.json) {

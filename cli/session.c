@@ -19,8 +19,19 @@ static bool is_nothing_there(const char *folder) {
     return *folder != '\0' && (stat(database, &about) == 0 || errno == ENOENT); /* there: made, but nothing in it */
 }
 
+sf_status open_to_read(sf_store **store, const char *folder, sf_store_access access) {
+    const sf_status status = sf_store_open(store, folder, access);
+    if (status == SF_OK && !sf_store_is_sealed(*store))
+        fprintf(
+            stderr,
+            "semfocus: note: the store '%s' was made by an earlier version, whose rows have no seals: damage may go "
+            "unnoticed\n",
+            folder);
+    return status;
+}
+
 sf_status open_if_there(sf_store **store, const char *folder) {
-    const sf_status status = sf_store_open(store, folder, SF_STORE_READ);
+    const sf_status status = open_to_read(store, folder, SF_STORE_READ);
     return status == SF_BAD_INPUT && is_nothing_there(folder) ? SF_OK : status;
 }
 

@@ -9,9 +9,11 @@
 enum { LONGEST_VALUE = 1 << 20, STEPS_BETWEEN_LOOKS = 10000 };
 
 /* Reading and computing. Everything else (writing, other databases, pragmas, extensions) is not a condition on runs. */
-static int allow(void *unused, int action, const char *first, const char *second, const char *database,
+static int allow(void *context, int action, const char *first, const char *second, const char *database,
                  const char *trigger) {
-    (void)unused, (void)first, (void)database, (void)trigger;
+    (void)database, (void)trigger;
+    sf_condition *condition = context;
+    if (action == SQLITE_READ && first != NULL && strcmp(first, "runs") != 0) condition->reads_rows = true;
     if (action == SQLITE_FUNCTION)
         return strcmp(second, "load_extension") == 0 || strcmp(second, "fts3_tokenizer") == 0 ? SQLITE_DENY : SQLITE_OK;
     return action == SQLITE_SELECT || action == SQLITE_READ || action == SQLITE_RECURSIVE ? SQLITE_OK : SQLITE_DENY;
@@ -26,7 +28,7 @@ static int is_late(void *context) {
 
 static void guard(sf_condition *condition) {
     sqlite3 *handle = condition->db->handle;
-    sqlite3_set_authorizer(handle, allow, NULL);
+    sqlite3_set_authorizer(handle, allow, condition);
     sqlite3_progress_handler(handle, STEPS_BETWEEN_LOOKS, is_late, condition);
     condition->length_before = sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, LONGEST_VALUE);
 }

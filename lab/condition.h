@@ -12,6 +12,7 @@ typedef struct sf_condition {
     double began, spent; /* seconds in SQLite: of the step under way, and of those before */
     int length_before;   /* SQLite's limit on the length of a value */
     bool limited, late;
+    bool reads_rows; /* of other tables than runs */
 } sf_condition;
 
 /* Prepares `select` WHERE (where) `order`; NULL or "" is every run, however long that takes. What cannot be, or is not

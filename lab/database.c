@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 
-enum { KEPT = 32 };
+enum { KEPT = 64 };
 
 struct sf_kept_statement {
     const char *sql;

@@ -79,7 +79,7 @@ sf_status sf_landscape_make_room(sf_landscape *landscape) {
 
 sf_status sf_landscape_read_points(sf_landscape *landscape, size_t i, sf_store *store) {
     target to = {&landscape->surfaces[i], &landscape->plots[i]};
-    return sf_surface_each_point(store, to.plot->number, take_stored_point, &to);
+    return sf_surface_each_point(store, &to.surface->run, to.plot->number, take_stored_point, &to);
 }
 
 static sf_status open_surface(sf_landscape *landscape, sf_store *store, const char *id, const sf_config *config) {
@@ -119,7 +119,7 @@ sf_status sf_landscape_open(sf_landscape **out, sf_store *store, const char *con
     sf_status status = SF_OK;
     for (size_t i = 0; i < count && status == SF_OK; i++) status = open_surface(landscape, store, runs[i], config);
     for (size_t i = 0; i < count && status == SF_OK; i++) {
-        status = sf_surface_enter(&landscape->plots[i].number, store, &landscape->surfaces[i], sf_cpu_isa_name(SF_F32));
+        status = sf_surface_enter(&landscape->plots[i].number, store, &landscape->surfaces[i]);
         if (status == SF_OK) status = sf_landscape_read_points(landscape, i, store);
     }
     if (status != SF_OK) {
@@ -160,7 +160,7 @@ typedef struct recording { /* of points on their way into the store */
 
 static void keep_pending(recording *r) {
     if (r->status == SF_OK && r->pending_count > 0)
-        r->status = sf_surface_keep(r->store, r->to.plot->number, r->pending, r->pending_count);
+        r->status = sf_surface_keep(r->store, &r->to.surface->run, r->to.plot->number, r->pending, r->pending_count);
     if (r->status != SF_OK) snprintf(r->message, sizeof r->message, "%s", sf_message());
     r->pending_count = 0;
     r->kept = sf_clock_seconds();

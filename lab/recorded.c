@@ -6,8 +6,7 @@
 #include "attention/attention.h"
 #include "base/memory.h"
 #include "lab/comparison.h"
-#include "lab/database.h"
-#include "lab/store.h"
+#include "lab/store_inside.h"
 
 static sf_status grow_rows(sf_recorded *out) {
     const size_t room = out->row_room > 0 ? 2 * out->row_room : 64;
@@ -37,15 +36,17 @@ static void take_measure(sf_recorded_row *row, sqlite3_stmt *statement) {
 }
 
 /* Up to the epoch where the study's curve of the run ends. */
-static sf_status read_run(sf_recorded *out, sf_store *store, size_t run, int64_t number, size_t last_epoch) {
+static sf_status read_run(sf_recorded *out, sf_store *store, size_t run, const sf_stored_run *stored,
+                          size_t last_epoch) {
     const sf_database *db = sf_store_database(store);
     sqlite3_stmt *statement;
     bool found = true;
     out->runs[run].first = out->row_count;
+    SF_TRY(sf_measures_verify(store, stored));
     SF_TRY(sf_database_prepare(&statement, db,
                                "SELECT epoch, measure, q0, q1, q5, q10, q25, q50, q75, q90, q95, q99, q100"
                                " FROM measures WHERE run = ? AND block = -1 ORDER BY epoch",
-                               "i", number));
+                               "i", stored->number));
     sf_status status = SF_OK;
     while (status == SF_OK && (status = sf_database_step(db, statement, &found)) == SF_OK && found) {
         const size_t epoch = (size_t)sqlite3_column_int64(statement, 0);
@@ -65,7 +66,7 @@ static sf_status read_member(sf_recorded *out, sf_store *store, size_t run) {
     sf_stored_run stored;
     if (!finished || out->runs[run].count > 0) return SF_OK;
     SF_TRY(sf_store_look_up(&stored, &found, store, sf_study_runs(out->study, &count)[run].id));
-    return found ? read_run(out, store, run, stored.number, rows > 0 ? curve[rows - 1].epoch : 0) : SF_OK;
+    return found ? read_run(out, store, run, &stored, rows > 0 ? curve[rows - 1].epoch : 0) : SF_OK;
 }
 
 static sf_status read_groups(sf_recorded *out, sf_store *store) {
@@ -82,7 +83,7 @@ sf_status sf_recorded_open(sf_recorded *out, const sf_study *study, sf_store *st
     sf_study_runs(study, &count);
     SF_TRY(SF_NEW(&out->runs, count));
     SF_TRY(sf_store_freeze(store));
-    sf_status status = sf_database_any(&found, sf_store_database(store), "SELECT 1 FROM measures LIMIT 1");
+    sf_status status = sf_database_any(&found, sf_store_database(store), SF_ANY_MEASURES);
     if (status == SF_OK && found) status = read_groups(out, store);
     sf_store_unfreeze(store);
     return status;

@@ -1,9 +1,5 @@
 #include "lab/saved_state.h"
 
-#include <string.h>
-#include <unistd.h>
-
-#include "kernels/cpu/cpu.h"
 #include "train/checkpoint.h"
 #include "train/optimizer.h"
 
@@ -23,26 +19,11 @@ void sf_run_state_close(sf_run_state *state) {
     sf_fleet_destroy(state->fleet);
 }
 
-static const char *isa_of(const sf_run_state *state) {
-    return sf_cpu_isa_name(sf_run_state_precision(state));
-}
-
-sf_status sf_run_state_load(sf_run_state *state, sf_store *store, bool *gone) {
+sf_status sf_run_state_load(sf_run_state *state, sf_store *store) {
     const sf_stored_run *run = &state->run;
-    *gone = false;
     if (run->checkpoint_epoch == 0) return SF_OK;
-    if (strcmp(run->isa, isa_of(state)) != 0)
-        return sf_fail(
-            SF_UNSUPPORTED,
-            "run %s was begun with the instruction set %s and this is %s, which would not give the same bits; "
-            "set SEMFOCUS_ISA=%s or name another store with --store",
-            run->id, run->isa, isa_of(state), run->isa);
     char path[SF_CHECKPOINT_PATH_SIZE];
     sf_store_checkpoint_path(path, store, run->id, false, run->checkpoint_epoch);
-    char best_path[SF_CHECKPOINT_PATH_SIZE];
-    sf_store_checkpoint_path(best_path, store, run->id, true, run->best_saved_epoch);
-    *gone = access(path, F_OK) != 0 || (run->best_saved_epoch > 0 && access(best_path, F_OK) != 0);
-    if (*gone) return SF_OK;
     const sf_model *model = &sf_fleet_member(state->fleet, 0)->model;
     SF_TRY(sf_checkpoint_read(state->blocks, state->block_count, path, run->checkpoint_hash, model));
     sf_epoch row;
@@ -80,7 +61,7 @@ sf_status sf_run_state_save(sf_run_state *state, const sf_store *store) {
     saved.epoch = member->result.last.epoch;
     for (size_t i = 0; i < state->block_count; i++) sf_fleet_read(state->fleet, 0, i, state->blocks[i]);
     saved.weights_hash = sf_model_hash(&member->model, state->blocks[0]);
-    sf_checkpoint_label label = {.run = id, .isa = isa_of(state), .epoch = saved.epoch};
+    sf_checkpoint_label label = {.run = id, .epoch = saved.epoch};
     sf_store_checkpoint_path(path, store, id, false, saved.epoch);
     SF_TRY(sf_checkpoint_write(&saved.hash, path, &member->model, state->blocks, state->block_count, &label));
     if (state->best_epoch != saved.best_epoch) {

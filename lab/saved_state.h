@@ -29,9 +29,8 @@ sf_status sf_run_state_open(sf_run_state *out, const char *task, const sf_config
                             const atomic_int *stop);
 void sf_run_state_close(sf_run_state *state);
 
-/* Takes the state after the run's checkpoint, if it has one; *gone: its file is not there and the run must start anew.
- */
-sf_status sf_run_state_load(sf_run_state *state, sf_store *store, bool *gone);
+/* Takes the state after the run's checkpoint, if it has one. */
+sf_status sf_run_state_load(sf_run_state *state, sf_store *store);
 
 /* After each epoch: remembers the weights if it was the best. */
 void sf_run_state_note(sf_run_state *state);

@@ -48,7 +48,11 @@ static void emit(const hall *h, sf_event event) {
     h->session->on_event(h->session->context, &event);
 }
 
+/* A run whose files cannot be reached is not: whoever takes it says why. */
 static sf_status is_satisfied(bool *out, const hall *h, const job *j) {
+    bool gone;
+    *out = false;
+    if (sf_store_look_for_files(&gone, h->store, &j->run) != SF_OK) return SF_OK;
     return sf_store_satisfies(out, h->store, &j->run, &j->plan->config);
 }
 
@@ -59,10 +63,13 @@ static bool needs_tidying(const sf_stored_run *run) {
 
 /* What a process left that died after a checkpoint: rows the checkpoint does not back, files, a wrong status. */
 static sf_status tidy(hall *h, const job *j) {
+    const bool diverged = strcmp(j->run.status, "diverged") == 0;
+    const sf_ending ending = {.status = diverged ? "diverged" : "done",
+                              .diverged_epoch = j->run.diverged_epoch,
+                              .diverged_step = j->run.diverged_step};
+    SF_TRY(sf_store_complete(h->store, &j->run, &j->plan->config, &ending));
     sf_store_sweep(h->store, j->plan->id, j->run.checkpoint_epoch, j->run.best_saved_epoch);
-    SF_TRY(sf_store_drop_unbacked(h->store, &j->run));
-    if (strcmp(j->run.status, "diverged") == 0) return SF_OK;
-    return sf_store_finish(h->store, &j->run, "done", NULL, 0, 0);
+    return SF_OK;
 }
 
 /* Claims job i if it is free and still needs work; *claim stays -1 otherwise. What is there already is taken from the
@@ -141,17 +148,13 @@ static void on_step(void *context, size_t step, size_t steps) {
         pthread_mutex_unlock(&(h)->lock);                                                                              \
     } while (0)
 
-static sf_status begin(hall *h, job *j, sf_run_state *state) {
-    bool gone;
-    SF_TRY(sf_run_state_load(state, h->store, &gone));
-    if (gone) {
-        SF_TRY(sf_store_begin_anew(h->store, &j->run));
-        state->run.checkpoint_epoch = state->run.best_saved_epoch = 0;
-    }
+static sf_status begin(hall *h, const job *j, sf_run_state *state) {
+    SF_TRY(sf_run_state_load(state, h->store));
     const sf_precision precision = sf_run_state_precision(state);
     char *environment = sf_environment_text(h->threads, precision);
     if (environment == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to begin run %s", j->plan->id);
-    const sf_status status = sf_store_begin(h->store, &j->run, sf_cpu_isa_name(precision), environment);
+    const sf_status status =
+        sf_store_begin(h->store, &j->run, &j->plan->config, sf_cpu_isa_name(precision), environment);
     free(environment);
     const bool begun_before = *j->run.isa != '\0'; /* else there is nothing to find among everybody's files */
     if (status == SF_OK && begun_before)
@@ -223,35 +226,110 @@ static sf_status train(hall *h, job *j, size_t index, sf_run_state *state, sf_re
     return status;
 }
 
-/* *begun: whether the store says that the run is under way. */
-static sf_status execute(bool *begun, hall *h, size_t index) {
+static void announce(hall *h, size_t index, sf_event_kind kind, const sf_epoch *row) {
+    pthread_mutex_lock(&h->lock);
+    emit(h, (sf_event){.kind = kind, .run = index, .row = *row});
+    pthread_mutex_unlock(&h->lock);
+}
+
+static bool same_numbers(const sf_epoch *a, const sf_epoch *b) {
+    return a->epoch == b->epoch && a->train_loss == b->train_loss && a->train_accuracy == b->train_accuracy &&
+           a->heldout_loss == b->heldout_loss && a->heldout_accuracy == b->heldout_accuracy;
+}
+
+static sf_status gives_other_numbers(const sf_run_state *state, const sf_epoch *got, const sf_epoch *stored) {
+    return sf_fail(
+        SF_IO_ERROR,
+        "run %s: its checkpoint is gone, and computed again it has training loss %.17g after epoch %zu where "
+        "the store has %.17g after epoch %zu; the store is left as it is: put back the checkpoint, or delete "
+        "the run with 'semfocus delete %s' and train it again",
+        state->run.id, got->train_loss, got->epoch, stored->train_loss, stored->epoch, state->run.id);
+}
+
+/* Computes a run whose checkpoint is gone again, up to the epoch of that checkpoint. The store says what it said
+ * before: each epoch must give the row that it has. */
+static sf_status recompute(sf_run_state *state, hall *h, size_t index, const sf_epoch *rows /* [lost] */, size_t lost) {
+    const sf_result *result = &sf_fleet_member(state->fleet, 0)->result;
+    announce(h, index, SF_EVENT_STARTED, &result->last);
+    for (size_t i = 0; i < lost; i++) {
+        SF_TRY(sf_fleet_advance(state->fleet));
+        if (!same_numbers(&result->last, &rows[i])) return gives_other_numbers(state, &result->last, &rows[i]);
+        sf_run_state_note(state);
+        announce(h, index, SF_EVENT_EPOCH, &result->last);
+    }
+    return checkpoint(h, &h->jobs[index], state);
+}
+
+static sf_status replace_lost(hall *h, size_t index, const sf_watch *watch) {
+    job *j = &h->jobs[index];
+    const size_t lost = j->run.checkpoint_epoch;
+    sf_config config = j->plan->config; /* as long as it was, whatever is asked for now */
+    config.stop_at = 0;
+    if (config.epochs < (int64_t)lost) config.epochs = (int64_t)lost;
+    sf_epoch *rows = NULL;
+    size_t count = 0;
+    sf_run_state state = {0};
+    sf_status status;
+    LOCKED(h, status, sf_store_curve(&rows, &count, h->store, &j->run));
+    if (status == SF_OK && count < lost)
+        status =
+            sf_fail(SF_IO_ERROR, "run %s has %zu rows but had a checkpoint of epoch %zu", j->plan->id, count, lost);
+    if (status == SF_OK) status = sf_run_state_open(&state, j->plan->task, &config, &j->run, h->session->stop);
+    if (status == SF_OK) {
+        sf_fleet_watch(state.fleet, watch);
+        status = recompute(&state, h, index, rows, lost);
+    }
+    sf_release(rows);
+    sf_run_state_close(&state);
+    if (status == SF_OK) LOCKED(h, status, sf_store_find(&j->run, h->store, j->plan->id));
+    return status;
+}
+
+/* From where the run is to where it should be. *begun: whether the store says that it is under way. */
+static sf_status go_on(bool *begun, hall *h, size_t index, const sf_watch *watch) {
     job *j = &h->jobs[index];
     sf_run_state state;
     sf_recorder recorder = {0};
-    step_context at = {h, index};
-    const sf_watch watch = {.stop = h->session->stop, .on_step = on_step, .context = &at};
     sf_status status = sf_run_state_open(&state, j->plan->task, &j->plan->config, &j->run, h->session->stop);
     if (status == SF_OK) status = sf_recorder_open(&recorder, state.fleet, h->session->stop);
     if (status == SF_OK) LOCKED(h, status, begin(h, j, &state));
     *begun = status == SF_OK;
     if (*begun) {
         const sf_result *result = &sf_fleet_member(state.fleet, 0)->result;
-        sf_fleet_watch(state.fleet, &watch);
-        pthread_mutex_lock(&h->lock);
-        emit(h, (sf_event){.kind = SF_EVENT_STARTED, .run = index, .row = result->last});
-        pthread_mutex_unlock(&h->lock);
+        sf_fleet_watch(state.fleet, watch);
+        announce(h, index, SF_EVENT_STARTED, &result->last);
         status = train(h, j, index, &state, &recorder);
-        const char *ending = status == SF_INTERRUPTED            ? "pending"
-                             : result->status == SF_RUN_DIVERGED ? "diverged"
-                                                                 : "done";
+        const bool diverged = result->status == SF_RUN_DIVERGED;
+        const sf_ending ending = {.status = diverged ? "diverged" : "done",
+                                  .diverged_epoch = result->diverged_epoch,
+                                  .diverged_step = result->diverged_step};
         sf_status stored = SF_OK;
-        if (status == SF_OK || status == SF_INTERRUPTED)
-            LOCKED(h, stored,
-                   sf_store_finish(h->store, &j->run, ending, NULL, result->diverged_epoch, result->diverged_step));
+        if (status == SF_OK) LOCKED(h, stored, sf_store_complete(h->store, &j->run, &j->plan->config, &ending));
+        if (status == SF_INTERRUPTED)
+            LOCKED(h, stored, sf_store_finish(h->store, &j->run, &(sf_ending){.status = "pending"}));
         if (stored != SF_OK) status = stored;
     }
     sf_recorder_close(&recorder);
     sf_run_state_close(&state);
+    return status;
+}
+
+static sf_status execute(bool *begun, hall *h, size_t index) {
+    job *j = &h->jobs[index];
+    step_context at = {h, index};
+    const sf_watch watch = {.stop = h->session->stop, .on_step = on_step, .context = &at};
+    bool gone, satisfied = false;
+    *begun = false;
+    SF_TRY(sf_store_look_for_files(&gone, h->store, &j->run));
+    if (gone) {
+        sf_status status = replace_lost(h, index, &watch);
+        SF_TRY(status);
+        LOCKED(h, status, sf_store_satisfies(&satisfied, h->store, &j->run, &j->plan->config));
+        SF_TRY(status);
+    }
+    if (!satisfied) return go_on(begun, h, index, &watch);
+    sf_status status = SF_OK;
+    if (needs_tidying(&j->run)) LOCKED(h, status, tidy(h, j));
     return status;
 }
 
@@ -275,7 +353,7 @@ static void work(hall *h) {
             h->failed++;
             /* A run that was refused before it began stays as it was. Where the store cannot be written either, the run
              * is unfinished as it stands there, and the next command goes on with it. */
-            if (begun) (void)sf_store_finish(h->store, &j->run, "failed", message, 0, 0);
+            if (begun) (void)sf_store_finish(h->store, &j->run, &(sf_ending){.status = "failed", .message = message});
             emit(h, (sf_event){.kind = SF_EVENT_FAILED, .run = index, .message = message});
         }
         pthread_mutex_unlock(&h->lock);

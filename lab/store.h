@@ -18,8 +18,8 @@ void sf_store_obey(sf_store *store, const atomic_int *stop);
 sf_status sf_store_check_place(const sf_store *store);
 
 /* Between the two calls everything read is of one moment, and reading is faster. */
-sf_status sf_store_freeze(const sf_store *store);
-void sf_store_unfreeze(const sf_store *store);
+sf_status sf_store_freeze(sf_store *store);
+void sf_store_unfreeze(sf_store *store);
 
 /* The run of this whole id, if there is one. */
 sf_status sf_store_look_up(sf_stored_run *out, bool *found, sf_store *store, const char *id);
@@ -27,12 +27,11 @@ sf_status sf_store_look_up(sf_stored_run *out, bool *found, sf_store *store, con
 sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, const char *task, const char *attention,
                          const sf_config *config);
 
-/* Rows after the checkpoint are dropped, the run is `running` under this environment (JSON) and instruction set. */
-sf_status sf_store_begin(sf_store *store, const sf_stored_run *run, const char *isa, const char *environment);
-/* Forgets checkpoint and curve: the run starts anew. */
-sf_status sf_store_begin_anew(sf_store *store, const sf_stored_run *run);
-/* Drops the rows that no checkpoint backs. */
-sf_status sf_store_drop_unbacked(sf_store *store, const sf_stored_run *run);
+/* The run is `running`, to become what these settings ask for, under this environment (JSON) and instruction set. Rows
+ * that no checkpoint backs stay until epochs that are computed again replace them. */
+sf_status sf_store_begin(sf_store *store, const sf_stored_run *run, const sf_config *config, const char *isa,
+                         const char *environment);
+/* The row of the next epoch, or one that takes the place of an epoch's row that no checkpoint backs. */
 sf_status sf_store_append(sf_store *store, const sf_stored_run *run, const sf_epoch *row, double seconds);
 /* The row of an epoch together with what was measured after it, all of it or nothing. */
 sf_status sf_store_append_measured(sf_store *store, const sf_stored_run *run, const sf_epoch *row, double seconds,
@@ -50,14 +49,25 @@ sf_status sf_store_saved(sf_store *store, const sf_stored_run *run, const sf_sav
 
 /* Removes every checkpoint file of a run but its valid ones: what a crash left behind. */
 void sf_store_sweep(const sf_store *store, const char *id, size_t epoch, size_t best_epoch);
+/* The files that the store names as the run's checkpoints. *gone: one of them does not exist, in a folder that can be
+ * read. Whatever else is wrong with them or their folder is SF_IO_ERROR with the reason. */
+sf_status sf_store_look_for_files(bool *gone, const sf_store *store, const sf_stored_run *run);
 
-sf_status sf_store_finish(sf_store *store, const sf_stored_run *run, const char *status, const char *message,
-                          size_t diverged_epoch, size_t diverged_step);
+typedef struct sf_ending {
+    const char *status, *message;
+    size_t diverged_epoch, diverged_step;
+} sf_ending;
+sf_status sf_store_finish(sf_store *store, const sf_stored_run *run, const sf_ending *ending);
+/* The same for a run that has what these settings ask for; rows after its checkpoint go. */
+sf_status sf_store_complete(sf_store *store, const sf_stored_run *run, const sf_config *config,
+                            const sf_ending *ending);
 
 /* Whether the run already has what these settings ask for, so that nothing is left to train. Only what a checkpoint
- * backs counts, and only while its files are there. */
+ * backs counts. */
 sf_status sf_store_satisfies(bool *out, sf_store *store, const sf_stored_run *run, const sf_config *config);
 
+/* The whole curve, [*count] rows; release *rows. */
+sf_status sf_store_curve(sf_epoch **rows, size_t *count, sf_store *store, const sf_stored_run *run);
 /* First epoch, up to `epochs`, with at least this training accuracy; 0: none. */
 sf_status sf_store_first_epoch_at(size_t *out, sf_store *store, const sf_stored_run *run, double accuracy,
                                   size_t epochs);

@@ -2,42 +2,24 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "io/atomic_file.h"
 #include "io/safetensors.h"
-#include "kernels/cpu/cpu.h"
 #include "lab/saved_state.h"
+#include "lab/store_inside.h"
 #include "train/checkpoint.h"
 
-static bool has_files(const sf_store *store, const sf_stored_run *run) {
-    char path[SF_CHECKPOINT_PATH_SIZE];
-    sf_store_checkpoint_path(path, store, run->id, false, run->checkpoint_epoch);
-    if (run->checkpoint_epoch > 0 && access(path, F_OK) != 0) return false;
-    sf_store_checkpoint_path(path, store, run->id, true, run->best_saved_epoch);
-    return run->best_saved_epoch == 0 || access(path, F_OK) == 0;
-}
-
 sf_status sf_store_satisfies(bool *out, sf_store *store, const sf_stored_run *run, const sf_config *config) {
+    bool gone;
     *out = false;
-    if (!has_files(store, run)) return SF_OK;
+    if (sf_store_look_for_files(&gone, store, run) == SF_OK && gone) return SF_OK;
     *out = strcmp(run->status, "diverged") == 0 || run->checkpoint_epoch >= (size_t)config->epochs;
     if (*out || config->stop_at <= 0 || run->checkpoint_epoch == 0) return SF_OK;
     size_t epoch;
     SF_TRY(sf_store_first_epoch_at(&epoch, store, run, config->stop_at, run->checkpoint_epoch));
     *out = epoch > 0;
     return SF_OK;
-}
-
-typedef struct numbering {
-    size_t next;
-    bool complete;
-} numbering;
-
-static void check_number(void *context, const sf_epoch *row) {
-    numbering *n = context;
-    n->complete = n->complete && row->epoch == n->next++;
 }
 
 static bool same_row(const sf_epoch *a, const sf_epoch *b) {
@@ -53,16 +35,59 @@ static sf_status open_state(sf_run_state *state, sf_store *store, const sf_store
     return sf_run_state_open(state, run->task, &config, run, NULL);
 }
 
-static sf_status check_rows(sf_store *store, const sf_stored_run *run) {
-    numbering n = {.next = 1, .complete = true};
-    SF_TRY(sf_store_each_epoch(store, run, check_number, &n));
-    const bool finished = strcmp(run->status, "done") == 0 || strcmp(run->status, "diverged") == 0;
-    const bool backed = finished ? run->epochs == run->checkpoint_epoch : run->epochs >= run->checkpoint_epoch;
-    if (!n.complete || n.next - 1 != run->epochs || !backed)
+static bool is_as_long_as_asked(const sf_stored_run *run, const sf_epoch *rows) {
+    if (run->epochs >= run->asked_epochs) return true;
+    for (size_t i = 0; i < run->epochs && run->asked_stop_at > 0; i++)
+        if (rows[i].train_accuracy >= run->asked_stop_at) return true;
+    return false;
+}
+
+/* How many epochs the run should have, by what it says of itself. */
+static sf_status check_length(const sf_store *store, const sf_stored_run *run, const sf_epoch *rows) {
+    const bool done = strcmp(run->status, "done") == 0, diverged = strcmp(run->status, "diverged") == 0;
+    if (run->epochs < run->checkpoint_epoch)
+        return sf_run_damaged(store, run->id, "it has a checkpoint of epoch %zu but only %zu rows",
+                              run->checkpoint_epoch, run->epochs);
+    if (done && !is_as_long_as_asked(run, rows))
+        return sf_run_damaged(store, run->id, "it is done with %zu epochs, but %zu were asked for", run->epochs,
+                              run->asked_epochs);
+    if (diverged && run->epochs + 1 != run->diverged_epoch)
+        return sf_run_damaged(store, run->id, "it diverged in epoch %zu but has %zu rows", run->diverged_epoch,
+                              run->epochs);
+    if ((done || diverged) && run->epochs > run->checkpoint_epoch)
         return sf_fail(SF_IO_ERROR,
-                       "run %s: its curve and its checkpoint do not fit; the command that trained it mends that",
-                       run->id);
+                       "run %s has %zu rows but a checkpoint of epoch %zu; the command that trained it mends that",
+                       run->id, run->epochs, run->checkpoint_epoch);
     return SF_OK;
+}
+
+/* What the run says of its curve, against the curve. */
+static sf_status check_summary(const sf_store *store, const sf_stored_run *run, const sf_epoch *rows) {
+    size_t converged = 0, best = 0;
+    for (size_t i = 0; i < run->epochs; i++) {
+        if (converged == 0 && rows[i].train_accuracy >= SF_CONVERGED_AT) converged = i + 1;
+        if (best == 0 || rows[i].heldout_accuracy > rows[best - 1].heldout_accuracy) best = i + 1;
+    }
+    const bool agrees = run->epochs == 0 || (converged == run->converged_epoch && best == run->best_epoch &&
+                                             rows[best - 1].heldout_accuracy == run->best_accuracy &&
+                                             rows[run->epochs - 1].train_accuracy == run->train_accuracy &&
+                                             rows[run->epochs - 1].heldout_accuracy == run->heldout_accuracy);
+    if (agrees) return SF_OK;
+    return sf_run_damaged(store, run->id, "what the table of runs says of its curve is not what the curve says");
+}
+
+static sf_status check_rows(sf_store *store, const sf_stored_run *run) {
+    sf_stored_run now;
+    bool frozen;
+    sf_epoch *rows = NULL;
+    SF_TRY(sf_run_now(&now, &frozen, store, run));
+    sf_status status = sf_run_verify_rows(store, &now);
+    if (status == SF_OK) status = sf_curve_read(&rows, store, &now);
+    if (frozen) sf_store_unfreeze(store);
+    if (status == SF_OK) status = check_length(store, &now, rows);
+    if (status == SF_OK) status = check_summary(store, &now, rows);
+    sf_release(rows);
+    return status;
 }
 
 /* The saved weights of `epoch`, evaluated anew, must give the row of that epoch. */
@@ -88,9 +113,6 @@ static sf_status check_once(sf_store *store, const sf_stored_run *run) {
     if (run->checkpoint_epoch == 0) return SF_OK;
     sf_run_state state;
     sf_status status = open_state(&state, store, run);
-    if (status == SF_OK && strcmp(run->isa, sf_cpu_isa_name(sf_run_state_precision(&state))) != 0)
-        status = sf_fail(SF_UNSUPPORTED, "run %s was computed with %s; set SEMFOCUS_ISA=%s to check it", run->id,
-                         run->isa, run->isa);
     if (status == SF_OK) status = check_weights(&state, store, false, run->checkpoint_epoch, run->checkpoint_hash);
     if (status == SF_OK && run->best_saved_epoch > 0)
         status = check_weights(&state, store, true, run->best_saved_epoch, run->best_hash);
@@ -118,6 +140,28 @@ sf_status sf_store_check(sf_store *store, const sf_stored_run *run) {
         snprintf(message, sizeof message, "%s", sf_message());
         if (i == TRIES || !moved_on(&now, store)) return sf_fail(status, "%s", message);
     }
+}
+
+/* SQLite's own check of pages, trees and indexes; the first thing it finds is said. */
+static sf_status check_file(const sf_store *store) {
+    sqlite3_stmt *statement;
+    bool row = false;
+    SF_TRY(sf_database_prepare(&statement, &store->db, "PRAGMA integrity_check(1)", ""));
+    sf_status status = sf_database_step(&store->db, statement, &row);
+    const char *text = row ? (const char *)sqlite3_column_text(statement, 0) : "nothing";
+    if (status == SF_OK && (text == NULL || strcmp(text, "ok") != 0))
+        status = sf_fail(SF_IO_ERROR, "the store '%s' is damaged (%.200s); put back a copy of runs.db", store->folder,
+                         text != NULL ? text : "nothing");
+    sf_database_release(&store->db, statement);
+    return status;
+}
+
+sf_status sf_store_check_list(sf_store *store) {
+    SF_TRY(sf_store_freeze(store));
+    sf_status status = check_file(store);
+    if (status == SF_OK && store->sealed) status = sf_list_verify(store);
+    sf_store_unfreeze(store);
+    return status;
 }
 
 static void print_csv_row(void *stream, const sf_epoch *row) {
@@ -152,7 +196,7 @@ static sf_status copy_weights(const char *from, uint64_t hash, const sf_stored_r
     }
     char text[24];
     snprintf(text, sizeof text, "%zu", epoch);
-    const char *const metadata[] = {"run", run->id, "epoch", text, "isa", run->isa, NULL};
+    const char *const metadata[] = {"run", run->id, "epoch", text, NULL};
     if (status == SF_OK) status = sf_safetensors_write(to, weights, count, metadata, NULL);
     sf_release(weights);
     sf_safetensors_close(file);

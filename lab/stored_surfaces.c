@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "lab/database.h"
 #include "lab/landscape.h"
+#include "lab/store_inside.h"
 #include "lab/surface_rows.h"
 #include "measure/slopes.h"
 
@@ -125,7 +125,7 @@ static sf_status read_surfaces(sf_landscape *landscape, sf_store *store, const c
 static sf_status open_frozen(sf_landscape **out, sf_store *store, const sf_study *study, size_t from, size_t to) {
     candidates *c;
     bool found = false;
-    SF_TRY(sf_database_any(&found, sf_store_database(store), "SELECT 1 FROM surfaces LIMIT 1"));
+    SF_TRY(sf_database_any(&found, sf_store_database(store), SF_ANY_SURFACES));
     if (!found) return SF_OK;
     SF_TRY(SF_NEW(&c, 1));
     sf_status status = find_candidates(c, store, study, from, to);

@@ -1,5 +1,6 @@
 #include "train/checkpoint.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,7 +54,7 @@ sf_status sf_checkpoint_write(uint64_t *hash, const char *path, const sf_model *
         }
         char epoch[24];
         snprintf(epoch, sizeof epoch, "%zu", label->epoch);
-        const char *const metadata[] = {"run", label->run, "epoch", epoch, "isa", label->isa, NULL};
+        const char *const metadata[] = {"run", label->run, "epoch", epoch, NULL};
         status = sf_safetensors_write(path, tensors, tensor_count, metadata, hash);
     }
     sf_release(tensors);
@@ -64,11 +65,14 @@ sf_status sf_checkpoint_write(uint64_t *hash, const char *path, const sf_model *
 
 static sf_status damaged(const char *path, const char *what) {
     return sf_fail(SF_IO_ERROR,
-                   "the checkpoint '%s' %s; put back a whole copy, or delete the file and the run is computed again",
-                   path, what);
+                   "the checkpoint '%s' %s; put back a whole copy, or delete the file and train the run again", path,
+                   what);
 }
 
-static sf_status missing(const char *path) {
+static sf_status unreadable(const char *path, int why) {
+    if (why != ENOENT)
+        return sf_fail(SF_IO_ERROR, "the checkpoint '%s' cannot be read: %s; make it readable again", path,
+                       strerror(why));
     return sf_fail(SF_IO_ERROR,
                    "the checkpoint '%s' is missing; put it back, or train the run again and it is computed anew", path);
 }
@@ -94,7 +98,7 @@ static sf_status unpack(float *const *blocks, size_t count, const char *path, co
 sf_status sf_checkpoint_open(sf_safetensors **out, const char *path, uint64_t hash) {
     const sf_status status = sf_safetensors_open(out, path);
     if (status == SF_NO_MEMORY) return status;
-    if (status != SF_OK) return access(path, F_OK) == 0 ? damaged(path, "is damaged") : missing(path);
+    if (status != SF_OK) return access(path, R_OK) == 0 ? damaged(path, "is damaged") : unreadable(path, errno);
     if (sf_safetensors_hash(*out) == hash) return SF_OK;
     sf_safetensors_close(*out);
     *out = NULL;

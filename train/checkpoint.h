@@ -8,7 +8,7 @@
 #include "model/model.h"
 
 typedef struct sf_checkpoint_label {
-    const char *run, *isa;
+    const char *run;
     size_t epoch;
 } sf_checkpoint_label;
 

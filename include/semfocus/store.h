@@ -1,7 +1,10 @@
 /* The run store: a folder with runs.db (SQLite) and the checkpoints of its runs.
  *
  * A run's id is the hash of everything that changes its numbers. Its curve, its status and its checkpoint can never
- * disagree after a crash: the database names the valid checkpoint, and rows newer than it are computed again. */
+ * disagree after a crash: the database names the valid checkpoint, and rows newer than it are computed again.
+ *
+ * Rows are sealed when they are written and verified when they are read: what a call gives is what was written, or it
+ * is SF_IO_ERROR with a sentence that names the run, what disagrees and what to do. */
 #ifndef SEMFOCUS_STORE_H
 #define SEMFOCUS_STORE_H
 
@@ -15,7 +18,12 @@
 #include "semfocus/status.h"
 
 typedef struct sf_store sf_store;
-typedef enum sf_store_access { SF_STORE_READ, SF_STORE_WRITE } sf_store_access;
+typedef enum sf_store_access {
+    SF_STORE_READ,
+    SF_STORE_WRITE,
+    SF_STORE_INSPECT, /* to read, even where the list of runs is damaged: sf_store_check_list() tells */
+    SF_STORE_MEND     /* to write, likewise: sf_store_delete() */
+} sf_store_access;
 
 enum { SF_RUN_ID_SIZE = 17, SF_RUN_MESSAGE_SIZE = 512 };
 
@@ -35,16 +43,24 @@ typedef struct sf_stored_run {
     size_t checkpoint_epoch; /* 0: none */
     size_t best_saved_epoch; /* of the best checkpoint; 0: none */
     uint64_t checkpoint_hash, best_hash, weights_hash;
-    char isa[16];
+    char isa[16];         /* of the session that trained it last; the numbers do not depend on it */
+    size_t asked_epochs;  /* that the session was asked for; 0: not known */
+    double asked_stop_at; /* training accuracy that ended it sooner; 0: none */
+    uint64_t curve_seal, measures_seal, findings_seal, surfaces_seal; /* of its rows; the store verifies them */
 } sf_stored_run;
 
 /* A store opened for writing is made if it is not there. */
 sf_status sf_store_open(sf_store **out, const char *folder, sf_store_access access);
 void sf_store_close(sf_store *store);
+/* False: the store is of an earlier version, whose rows have no seals; values are checked for their ranges alone. */
+bool sf_store_is_sealed(const sf_store *store);
 
 /* Calls `each` for every run, or those for which the SQL condition `where` (may be NULL or "") holds, oldest first. */
 sf_status sf_store_each_run(sf_store *store, const char *where, void (*each)(void *context, const sf_stored_run *run),
                             void *context);
+/* The ids alone, nothing verified: for whoever then looks at the runs one by one. */
+sf_status sf_store_each_id(sf_store *store, const char *where, void (*each)(void *context, const char *id),
+                           void *context);
 /* By id or an unambiguous beginning of it. */
 sf_status sf_store_find(sf_stored_run *out, sf_store *store, const char *id);
 sf_status sf_store_each_epoch(sf_store *store, const sf_stored_run *run,
@@ -59,9 +75,16 @@ sf_status sf_store_export_weights(sf_store *store, const sf_stored_run *run, boo
 /* The curve as CSV: epoch,tr-ce,tr-ac,va-ce,va-ac. */
 sf_status sf_store_export_curve(sf_store *store, const sf_stored_run *run, const char *path);
 
-/* Proves that a run's curve and checkpoints agree: rows are complete, files are what was written, and evaluating the
- * saved weights gives the row of their epoch bit by bit. SF_IO_ERROR with a sentence if not. */
+/* Proves that a run's curve and checkpoints agree: it has the epochs that were asked for, its rows are what was
+ * written, so are its files, and evaluating the saved weights gives the row of their epoch bit by bit. SF_IO_ERROR with
+ * a sentence if not. */
 sf_status sf_store_check(sf_store *store, const sf_stored_run *run);
+/* The same for what belongs to no run: the database file, its tables, the list of runs. */
+sf_status sf_store_check_list(sf_store *store);
+
+/* Removes a run, its rows and its checkpoints, damaged or not, and mends the list of runs. `id` is what the store says,
+ * or an unambiguous beginning of it; *removed is the whole. A run that a process is at is refused. */
+sf_status sf_store_delete(char removed[SF_RUN_ID_SIZE], sf_store *store, const char *id);
 
 /* The id a run of this task with these settings has; fills the settings with the task's recipe. */
 sf_status sf_run_identify(char id[SF_RUN_ID_SIZE], char attention[SF_SPELLING_SIZE], sf_config *config,

@@ -13,6 +13,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import seal  # pylint: disable=wrong-import-position
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 from options import last_wins  # noqa: E402  pylint: disable=wrong-import-position
@@ -135,5 +138,14 @@ class StoreCase(Case):
         return [row["id"] for row in read_json(result.out)]
 
     def sql(self, text, *values, store=None):
-        with sqlite3.connect((store or self.store) / "runs.db") as database:
+        """What is written is sealed, as if the program had written it."""
+        if text.startswith(("SELECT", "CREATE")):
+            with sqlite3.connect((store or self.store) / "runs.db") as database:
+                return list(database.execute(text, values))
+        with seal.changed(store or self.store) as database:
             return list(database.execute(text, values))
+
+    def unseal(self, schema, store=None):
+        """Makes the store one of an earlier version."""
+        with seal.changed(store or self.store) as database:
+            seal.unseal(database, schema)

@@ -4,7 +4,6 @@ import io
 import json
 import math
 import re
-import shutil
 import unittest
 
 from harness import SMALL, Case, StoreCase, run
@@ -420,10 +419,11 @@ class Curves(Analyze):
         for block in (-1, 0, 1):
             for measure in RECORDED:
                 self.sql(f"INSERT INTO measures (run, epoch, block, measure, q0) VALUES (1, 4, {block}, '{measure}', 99)")
-        self.sql("UPDATE runs SET status = 'running'")
+        self.sql("UPDATE runs SET status = 'running', epochs = 4")
         self.train("topk:3", "--every", 1, "--epochs", 6)
         self.assertEqual(self.curves(run)[0], expected)
-        shutil.rmtree(self.store / "checkpoints")  # starts anew, also before the first epoch
+        for path in (self.store / "checkpoints").iterdir():
+            path.unlink()  # computed again
         self.train("topk:3", "--every", 1, "--epochs", 6)
         self.assertEqual(self.curves(run)[0], expected)
 
@@ -459,12 +459,13 @@ class Curves(Analyze):
                       "--every", 1, "--quiet", "--store", self.store)
 
     def test_a_store_of_the_schema_before_is_brought_forward(self):
-        run, = self.train("topk:3")
-        self.sql("DROP TABLE measures")
-        self.sql("PRAGMA user_version = 1")
-        self.refuse(run, mentions=("schema 1",))
+        identity, = self.train("topk:3")
+        self.unseal(1)
+        result = run("analyze", identity, "--store", self.store)
+        self.assertEqual(result.code, 0, result)
+        self.one_sentence(result, "no seals")
         self.train_unmeasured("topk:3", "--every", 1, "--epochs", 3)
-        _, rows = self.curves(run)
+        _, rows = self.curves(identity)
         self.assertEqual({row["epoch"] for row in rows}, {"3"})  # epochs that were trained before are not measured
 
 

@@ -2,6 +2,7 @@
 import json
 import random
 import re
+import shutil
 import time
 import unittest
 
@@ -128,9 +129,21 @@ class Stores(Failures):
 
     def test_older_schema(self):
         self.assertEqual(self.compare("--seeds", 2).code, 0)
-        self.sql("PRAGMA user_version = 1")
-        for words in self.OVERVIEWS:
-            self.refused(*words, "--store", self.store, mentions=("schema 1",))
+        listings = (["runs", "--json"], ["paper", "status", "--json"], ["report", "--json", "--out", self.page])
+        expected = [self.good(*words, "--store", self.store).out for words in listings]
+        for schema in (4, 3, 2, 1):
+            store = self.folder / f"schema-{schema}"
+            shutil.copytree(self.store, store)
+            self.unseal(schema, store=store)
+            for words, out in zip(listings, expected):
+                result = run(*words, "--store", store)
+                self.assertEqual((result.code, result.out), (0, out), result)
+                self.one_sentence(result, "note", "no seals", store)
+            for words in self.OVERVIEWS:
+                self.assertEqual(run(*words, "--store", store).code, 0)
+            self.good(*self.words("train", "--seed", 1, "--quiet", store=store))  # brought forward, and sealed
+            self.assertEqual(self.good("runs", "--store", store, "--where", "seed <> 1", "--json").out, expected[0])
+            self.good("check", "--store", store)
 
 
 class Figures(Failures):

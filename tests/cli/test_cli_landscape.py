@@ -1,4 +1,5 @@
 """semfocus landscape: the loss around stored runs, the same after kills and on any number of threads; figures, page, refusals."""
+import contextlib
 import csv
 import json
 import math
@@ -6,6 +7,7 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import signal
 import subprocess
 import tempfile
@@ -255,16 +257,26 @@ class Degenerate(Landscape):
         self.assertFalse(nowhere.exists())
         self.assertEqual(self.points(), [])
 
+    def test_any_instruction_set_goes_on_with_a_surface(self):
+        here = self.surfaces("--grid", 3)
+        points = self.points()
+        self.assertEqual(self.surfaces("--grid", 3, env={"SEMFOCUS_ISA": "scalar"}), here)
+        self.assertEqual(self.points(), points)
+        self.assertEqual(self.sql("SELECT COUNT(*) FROM surfaces"), [(2,)])
+
+    def test_damaged_points(self):
+        self.surfaces("--grid", 3)
+        with contextlib.closing(sqlite3.connect(self.store / "runs.db")) as database, database:
+            database.execute("UPDATE surface_points SET loss = loss + 1 WHERE point = 4 AND surface = 1")
+        self.refused(*self.words("full", "topk:3"), "--grid", 3, codes=(1,), mentions=["loss surface", "put back a copy"])
+
     def test_damaged_checkpoint(self):
         path = next(path for path in (self.store / "checkpoints").glob(f"{self.ids['full']}-[0-9]*"))
         path.write_bytes(path.read_bytes()[:-1])
         self.refused(*self.words("full"), codes=(1,), mentions=["damaged"])
 
     def test_a_store_of_the_schema_before(self):
-        later = {name for name, in self.sql("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        for name in later - {"facts", "runs", "epochs"}:
-            self.sql(f"DROP TABLE {name}")
-        self.sql("PRAGMA user_version = 1")
+        self.unseal(1)
         self.assertEqual(len(self.surfaces("--grid", 3)), 2)
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("mount"), "needs root to mount")

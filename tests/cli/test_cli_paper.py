@@ -6,13 +6,12 @@ import math
 import random
 import re
 import signal
-import sqlite3
 import statistics
 import subprocess
 import time
 import unittest
 
-from harness import PROGRAM, ROOT, StoreCase, run
+from harness import PROGRAM, ROOT, StoreCase, run, seal
 
 WORDS = {"not run", "not enough runs", "no difference found", "agrees", "disagrees", "mixed", "shown", "cannot be run yet"}
 
@@ -447,10 +446,6 @@ class Verdicts(Paper):
         out = self.good("compare", *words, "--dry-run", "--store", self.folder / "none", timeout=300).out  # it times epochs
         return re.findall(r"^([0-9a-f]{16})  (\S+) +(\S+) +seed (\d+)", out, re.M)
 
-    def changed(self):
-        """The store's database, for rows that no run wrote."""
-        return sqlite3.connect(self.store / "runs.db")
-
     def make_store(self):
         self.good("train", "even-pairs", "--length", "4", "--train-count", "4", "--heldout-count", "4", "--blocks", "1",
                   "--width", "4", "--mlp-width", "4", "--epochs", "1", "--quiet", "--store", self.store)
@@ -459,7 +454,7 @@ class Verdicts(Paper):
         """Runs that reach 100 % training accuracy, and a training loss of 0.1, at converged(task, mechanism, number of
         its seed); None: never. loss(...) gives the whole curve instead."""
         seeds = sorted({seed for *_, seed in planned})
-        with self.changed() as database:
+        with seal.changed(self.store) as database:
             for run_id, task, mechanism, seed in planned:
                 at, count = converged(task, mechanism, seeds.index(seed)), self.EPOCHS[task]
                 accuracy = heldout(task, mechanism, seeds.index(seed))
@@ -589,7 +584,7 @@ class Verdicts(Paper):
         self.assertIn("topk:1 14 epochs, 64.0 %; topk:3 14 epochs, 98.6 %", shown["numbers"])
 
     def measure(self, planned, values):
-        with self.changed() as database:
+        with seal.changed(self.store) as database:
             for run_id, task, mechanism, _ in planned:
                 number, = database.execute("SELECT number FROM runs WHERE id = ?", (run_id,)).fetchone()
                 for name, value in values(task, mechanism).items():

@@ -11,6 +11,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import seal  # pylint: disable=wrong-import-position
+
 PROGRAM = str(Path(os.environ.get("SEMFOCUS", ROOT / "build" / "semfocus")).resolve())
 MECHANISMS = ["full", "topk:1", "banded:1", "block:1", "bottomk:1"]
 SEEDS, EPOCHS = 1000, 200
@@ -36,9 +39,10 @@ ORDER BY number, n
 """
 SUM_UP = f"""
 UPDATE runs SET epochs = {EPOCHS}, checkpoint_epoch = {EPOCHS},
- converged_epoch = (SELECT MIN(epoch) FROM epochs WHERE run = number AND tr_ac >= 95),
+ asked_epochs = {EPOCHS}, converged_epoch = (SELECT MIN(epoch) FROM epochs WHERE run = number AND tr_ac >= 95),
  train_accuracy = (SELECT tr_ac FROM epochs WHERE run = number AND epoch = {EPOCHS}),
  heldout_accuracy = (SELECT va_ac FROM epochs WHERE run = number AND epoch = {EPOCHS}),
+ best_epoch = (SELECT epoch FROM epochs WHERE run = number ORDER BY va_ac DESC, epoch LIMIT 1),
  best_accuracy = (SELECT MAX(va_ac) FROM epochs WHERE run = number)
 """
 
@@ -89,6 +93,7 @@ def make(folder):
     real = clone_runs(database, planned)
     database.execute(FILL)
     database.execute(SUM_UP)
+    seal.seal(database)
     database.execute("COMMIT")
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     database.close()

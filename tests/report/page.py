@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
-from harness import PROGRAM, ROOT, Case, Result, last_wins, read_json, run  # noqa: E402  pylint: disable=wrong-import-position,unused-import
+from harness import PROGRAM, ROOT, Case, Result, last_wins, read_json, run, seal  # noqa: E402  pylint: disable=wrong-import-position,unused-import
 
 NOT_A_NUMBER = re.compile(r"(?i)(?<![a-z])(nan|inf|infinity)(?![a-z])")
 TASKS = ["even-pairs", "parity"]

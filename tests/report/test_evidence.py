@@ -4,14 +4,13 @@ import os
 import random
 import re
 import shutil
-import sqlite3
 import statistics
 import tempfile
 import unittest
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from page import FIGURES, MEASURED, REGIONS, Case, Page, read_csv, read_json, run
+from page import FIGURES, MEASURED, REGIONS, Case, Page, read_csv, read_json, run, seal
 
 SVG = "{http://www.w3.org/2000/svg}"
 TINY = ["--length", "8", "--train-count", "60", "--heldout-count", "40", "--blocks", "2", "--width", "8", "--mlp-width", "8",
@@ -199,7 +198,7 @@ class Measured(Case):
         shutil.copytree(self.study / "runs", self.folder / "runs")
 
     def sql(self, text):
-        with sqlite3.connect(self.folder / "runs" / "runs.db") as database:
+        with seal.changed(self.folder / "runs") as database:
             database.execute(text)
 
     def test_values_that_are_none(self):

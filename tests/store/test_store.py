@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 from options import last_wins  # noqa: E402  pylint: disable=wrong-import-position
+import seal  # pylint: disable=wrong-import-position
 
 PROGRAM = str(Path(os.environ.get("SEMFOCUS", ROOT / "build" / "semfocus")).resolve())
 FAILING = os.environ.get("SEMFOCUS_FAILING")
@@ -261,18 +262,18 @@ class Damage(Case):
         self.good(self.train("--epochs", 5))
         self.assertEqual(final_files(self.store), expected)
 
-    def test_deleted_checkpoint_starts_anew(self):
+    def test_deleted_checkpoint_is_computed_again(self):
         self.path.unlink()
         self.good(self.train("--epochs", 5))
         self.assertEqual(final_files(self.store), self.undisturbed("--epochs", 5))
         self.check()
 
-    def test_another_instruction_set_is_refused(self):
+    def test_another_instruction_set_goes_on(self):
         row, = self.runs()
         other = "scalar" if row["isa"] != "scalar" else "avx2"
-        self.sentence(self.train("--epochs", 5, env={"SEMFOCUS_ISA": other}), (1,), row["isa"], other)
-        self.good(self.train("--epochs", 3, env={"SEMFOCUS_ISA": other}))  # it is done: nothing to compute
-        self.good(self.train("--epochs", 5))
+        self.good(self.train("--epochs", 5, env={"SEMFOCUS_ISA": other}))
+        now, = self.runs()
+        self.assertEqual((now["id"], now["epochs"], now["isa"]), (row["id"], 5, other))
 
     def change(self, sql):
         with sqlite3.connect(self.store / "runs.db") as database:
@@ -403,8 +404,9 @@ class Surprises(Case):
     def test_a_refused_command_leaves_the_run_as_it_was(self):
         self.good(self.train("--epochs", 3))
         row, = self.runs()
-        other = "scalar" if row["isa"] != "scalar" else "avx2"
-        self.assertNotEqual(self.train("--epochs", 5, env={"SEMFOCUS_ISA": other}).code, 0)
+        for path in (self.store / "checkpoints").iterdir():
+            path.write_bytes(path.read_bytes()[:-1])
+        self.sentence(self.train("--epochs", 5), (1,), "damaged")
         self.assertEqual(self.runs(), [row])
 
     def test_closed_and_broken_streams(self):
@@ -492,7 +494,7 @@ class Listing(Case):
 
     def test_where_cannot_leave_its_place(self):
         self.good(self.train("--epochs", 1))
-        made_up = "SELECT " + ",".join(map(str, range(1, 22)))
+        made_up = "SELECT " + ",".join(map(str, range(1, 31)))
         for where in (f"1) UNION {made_up} --", f"1) UNION {made_up} WHERE (1", f"0) UNION {made_up}; --", f"1) UNION {made_up};",
                       f"1 THEN 1 END UNION {made_up} WHERE CASE WHEN 1", "1) --", "1) OR (1", "1) ORDER BY (1", "1) LIMIT (0",
                       "1 /*", "1) /*", "SELECT 1", "1; --", ")", "(", "1, 2", "1) GROUP BY (task"):
@@ -557,8 +559,7 @@ class FailingCalls(Case):
 class Size(Case):
     def test_ten_thousand_runs(self):
         self.good(self.train("--epochs", 1))
-        with sqlite3.connect(self.store / "runs.db") as database:
-            database.execute("PRAGMA synchronous = OFF")
+        with seal.changed(self.store) as database:
             names = [column[1] for column in database.execute("PRAGMA table_info(runs)")]
             row = dict(zip(names, database.execute("SELECT * FROM runs").fetchone()))
             for number in range(2, 10001):

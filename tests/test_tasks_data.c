@@ -418,13 +418,20 @@ static void chance_levels(void **state) {
 int main(void) {
 #define CHECKED(test) cmocka_unit_test_setup_teardown(test, note_memory, nothing_leaks)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chance_levels),     CHECKED(sample_depends_on_its_index_alone),
-        CHECKED(refuses_impossible_samples), CHECKED(holds_out_a_share),
-        CHECKED(holds_out_uniformly),        CHECKED(refuses_impossible_shares),
-        CHECKED(reads_token_rows),           CHECKED(reads_published_listops),
-        CHECKED(refuses_bad_files),          CHECKED(refuses_unreadable_paths),
-        CHECKED(reads_standard_input),       CHECKED(reads_large_files),
-        CHECKED(reads_lines_at_block_ends),  CHECKED(published_labels_agree),
+        CHECKED(sample_depends_on_its_index_alone),
+        CHECKED(refuses_impossible_samples),
+        CHECKED(holds_out_a_share),
+        CHECKED(holds_out_uniformly),
+        CHECKED(refuses_impossible_shares),
+        CHECKED(reads_token_rows),
+        CHECKED(reads_published_listops),
+        CHECKED(refuses_bad_files),
+        CHECKED(refuses_unreadable_paths),
+        CHECKED(reads_standard_input),
+        CHECKED(reads_large_files),
+        CHECKED(reads_lines_at_block_ends),
+        CHECKED(published_labels_agree),
+        CHECKED(chance_levels),
     };
     print_message("seed %d\n", SEED);
     return cmocka_run_group_tests(tests, NULL, NULL);

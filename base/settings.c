@@ -82,6 +82,8 @@ static const sf_setting table[] = {
      "file to write; if not given, report.html for a report and standard output for all else"},
     {"figures", SF_TEXT, SF_GROUP_REPORT | SF_GROUP_ANALYSIS | SF_GROUP_PAPER, AT(figures), "", 0, SF_PATH_SIZE, NULL,
      "DIR", "folder for each figure as SVG and its data as CSV"},
+    {"converged-at", SF_TEXT, SF_GROUP_GOAL, AT(converged_at), "95", 0, SF_TEXT_SIZE, NULL, "PERCENT|loss:X",
+     "when a run has converged: the first epoch with this training accuracy, or with a training loss of at most X"},
     {"plot", SF_FLAG, SF_GROUP_REPORT, AT(plot), "no", 0, 0, NULL, NULL, "also plot in the terminal"},
 
     {"store", SF_TEXT, SF_GROUP_STORE, AT(store), "semfocus-runs", 0, SF_PATH_SIZE, NULL, "DIR",
@@ -91,10 +93,10 @@ static const sf_setting table[] = {
     {"every", SF_INTEGER, SF_GROUP_SAVING, AT(measure_every), "0", 0, 1e6, NULL, "N",
      "record quantiles of the attention scores before the first and after every N-th epoch while a run trains, not of "
      "epochs that the store has already; 0: never"},
-    {"seeds", SF_INTEGER, SF_GROUP_STUDY, AT(seeds), "5", 1, 1000, NULL, "N",
+    {"seeds", SF_INTEGER, SF_GROUP_STUDY, AT(seeds), "6", 1, 1000, NULL, "N",
      "how many seeds: the paper's ten, then others; or name them with seed"},
     {"dry-run", SF_FLAG, SF_GROUP_STUDY, AT(dry_run), "no", 0, 0, NULL, NULL,
-     "tell what would be run and how long it may take"},
+     "show what would be run and how long it may take"},
     {"keep-going", SF_FLAG, SF_GROUP_STUDY, AT(keep_going), "yes", 0, 0, NULL, NULL,
      "go on with the other runs where one fails (the default)"},
     {"fail-fast", SF_FLAG, SF_GROUP_STUDY, AT(fail_fast), "no", 0, 0, NULL, NULL, "stop at the first run that fails"},

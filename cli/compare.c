@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 
-/* One measurement a group, and none if all of it is done or counted with another group. */
+/* One measurement per group, and none if all of it is done or counted with another group. */
 static sf_status estimate(double *seconds, bool *counted /* [runs] */, const sf_study *study, size_t g) {
     const sf_group *group = sf_study_group(study, g);
     size_t count;
@@ -26,7 +26,7 @@ static sf_status estimate(double *seconds, bool *counted /* [runs] */, const sf_
     return SF_OK;
 }
 
-/* A line a run, or a row of JSON. */
+/* One line per run, or one row of JSON. */
 static void tell_planned(json_t *rows, const sf_study *study, size_t g) {
     const sf_group *group = sf_study_group(study, g);
     size_t count;
@@ -49,7 +49,7 @@ static void print_sum(size_t count, size_t done, double seconds) {
     char left[32];
     say_time(left, seconds);
     printf("%zu run%s, %zu done", count, plural(count), done);
-    if (done < count) printf("; the rest takes at most about %s here", left);
+    if (done < count) printf("; the rest takes at most about %s on this machine", left);
     putchar('\n');
 }
 
@@ -119,6 +119,7 @@ static int run_and_report(sf_study *study, const cli_request *request, const sf_
 int conduct_study(sf_study *study, const cli_request *request) {
     sf_config config;
     sf_status status = sf_study_common(&config, study);
+    if (status == SF_OK) status = sf_study_converge_at(study, config.converged_at);
     if (status == SF_OK) status = sf_study_plan(study);
     if (status == SF_OK) status = sf_study_check_stops(study);
     if (status != SF_OK) return fail(status);
@@ -143,12 +144,16 @@ const cli_verb verb_compare = {
     .name = "compare",
     .usage = "TASK[,TASK] [--attention LIST] [--seeds N] [--setting LIST ...]",
     .summary = "train what is missing, then say which mechanism learns faster and generalizes better",
-    .details = "Every setting of a run may be a list: the runs are their grid. Without --attention, full,topk:5.\n"
-               "The baseline is full attention, or the first mechanism. Runs are paired by seed; a run that never\n"
-               "gets there counts as later than all its epochs. Ctrl-C checkpoints; the same command goes on.\n"
-               "Ends with a table, verdicts and a page to share (report.html, or --out FILE).\n"
-               "examples: semfocus compare even-pairs --attention full,topk:5,banded:5 --seeds 10 --stop-at 95\n"
-               "          semfocus compare even-pairs,parity --blocks 2,5 --dry-run\n",
+    .details =
+        "Every setting of a run may be a list: the runs are their grid. Without --attention, full,topk:5.\n"
+        "The baseline is full attention, or the first mechanism. Runs are paired by seed; a run that does not\n"
+        "converge counts as later than all its epochs. The p-values of a task's comparisons are corrected\n"
+        "together, so more mechanisms need more seeds: 6 for one comparison, 7 for two or three, 8 for up to six.\n"
+        "Ctrl-C checkpoints; the same command goes on. Ends with a table, verdicts and a page to share\n"
+        "(report.html, or --out FILE).\n"
+        "examples: semfocus compare even-pairs --attention full,topk:5,banded:5 --seeds 10 --stop-at 95\n"
+        "          semfocus compare even-pairs --lr 0.05,0.1,0.2 --seeds 10 --converged-at loss:0.1\n"
+        "          semfocus compare even-pairs,parity --blocks 2,5 --dry-run\n",
     .groups = SF_STUDY_GROUPS,
     .lists = ALL_LISTS,
     .fewest_words = 1,

@@ -23,18 +23,23 @@ static json_t *collect_tasks(void) {
     for (size_t i = 0; (task = sf_task_at(i)) != NULL; i++) {
         const sf_task_info info = sf_task_describe(task);
         json_t *recipe = json_object();
+        sf_config config;
+        sf_config_init(&config);
+        (void)sf_config_apply_recipe(&config, info.recipe); /* a recipe of ours is valid */
         for (const char *const *entry = info.recipe; entry != NULL && entry[0] != NULL; entry += 2)
             json_object_set_new(recipe, entry[0], json_string(entry[1]));
-        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:o}", "name", info.name, "summary",
-                                              info.summary, "tokens", info.tokens, "pad", (int)info.pad, "classes",
-                                              (int)info.classes, "shortest", (json_int_t)info.shortest, "longest",
-                                              (json_int_t)info.longest, "recipe", recipe));
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:o, s:f}", "name", info.name,
+                                              "summary", info.summary, "tokens", info.tokens, "pad", (int)info.pad,
+                                              "classes", (int)info.classes, "shortest", (json_int_t)info.shortest,
+                                              "longest", (json_int_t)info.longest, "recipe", recipe, "chance",
+                                              sf_task_chance(task, (size_t)config.length)));
     }
     return rows;
 }
 
 static void print_task(const json_t *row) {
-    printf("%-28s %2lld classes  %s\n", text(row, "name"), number(row, "classes"), text(row, "summary"));
+    printf("%-28s %2lld classes  chance %4.3g %%  %s\n", text(row, "name"), number(row, "classes"),
+           json_real_value(json_object_get(row, "chance")), text(row, "summary"));
 }
 
 static json_t *collect_attention(void) {

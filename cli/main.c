@@ -68,13 +68,14 @@ static int print_verb_help(const cli_verb *verb) {
     static const struct {
         sf_setting_group group;
         const char *title;
-    } sections[] = {{SF_GROUP_PAPER, "paper"},           {SF_GROUP_STUDY, "study"},       {SF_GROUP_REPORT, "report"},
-                    {SF_GROUP_QUERY, "which runs"},      {SF_GROUP_ANALYSIS, "analysis"}, {SF_GROUP_SURFACE, "surface"},
-                    {SF_GROUP_SAMPLES, "how much"},      {SF_GROUP_LENGTHS, "how long"},  {SF_GROUP_EXPORT, "what"},
-                    {SF_GROUP_WEIGHTS, "which weights"}, {SF_GROUP_FILE, "how many"},     {SF_GROUP_OUT, "where to"},
-                    {SF_GROUP_SAMPLE, "sequences"},      {SF_GROUP_DATA, "data"},         {SF_GROUP_MODEL, "model"},
-                    {SF_GROUP_TRAINING, "training"},     {SF_GROUP_MACHINE, "machine"},   {SF_GROUP_SAVING, "saving"},
-                    {SF_GROUP_STORE, "store"},           {SF_GROUP_OUTPUT, "output"}};
+    } sections[] = {
+        {SF_GROUP_PAPER, "paper"},      {SF_GROUP_STUDY, "study"},           {SF_GROUP_REPORT, "report"},
+        {SF_GROUP_GOAL, "convergence"}, {SF_GROUP_QUERY, "which runs"},      {SF_GROUP_ANALYSIS, "analysis"},
+        {SF_GROUP_SURFACE, "surface"},  {SF_GROUP_SAMPLES, "how much"},      {SF_GROUP_LENGTHS, "how long"},
+        {SF_GROUP_EXPORT, "what"},      {SF_GROUP_WEIGHTS, "which weights"}, {SF_GROUP_FILE, "how many"},
+        {SF_GROUP_OUT, "where to"},     {SF_GROUP_SAMPLE, "sequences"},      {SF_GROUP_DATA, "data"},
+        {SF_GROUP_MODEL, "model"},      {SF_GROUP_TRAINING, "training"},     {SF_GROUP_MACHINE, "machine"},
+        {SF_GROUP_SAVING, "saving"},    {SF_GROUP_STORE, "store"},           {SF_GROUP_OUTPUT, "output"}};
     printf("usage: semfocus %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
     if (verb->details != NULL) printf("\n%s", verb->details);
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {

@@ -197,7 +197,7 @@ static void print_stored(progress *shown, size_t run, size_t epochs) {
     (void)sf_store_each_epoch(shown->store, &stored, print_stored_row, &r);
 }
 
-/* One line a run, for studies. */
+/* One line per run, for studies. */
 static void print_finished(progress *shown, size_t run) {
     sf_stored_run stored;
     char name[NAME_SIZE];
@@ -210,7 +210,7 @@ static void print_finished(progress *shown, size_t run) {
         printf("95 %% in epoch %-5zu held-out %6.2f %% after %zu\n", stored.converged_epoch, stored.heldout_accuracy,
                stored.epochs);
     else
-        printf("95 %% never          held-out %6.2f %% after %zu\n", stored.heldout_accuracy, stored.epochs);
+        printf("95 %% not reached    held-out %6.2f %% after %zu\n", stored.heldout_accuracy, stored.epochs);
 }
 
 /* `count` epochs of a run need not be waited for any more. */

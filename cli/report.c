@@ -8,6 +8,7 @@ static int show(sf_study *study, sf_store *store, const cli_request *request) {
     const sf_config *config = &request->config;
     size_t count;
     sf_status status = sf_report_check(report_path(config));
+    if (status == SF_OK) status = sf_study_converge_at(study, config->converged_at);
     if (status == SF_OK) status = sf_study_plan_stored(study, store, config->where);
     if (status == SF_OK) status = sf_study_judge(study, store);
     if (status != SF_OK) return fail(status);
@@ -38,10 +39,10 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_report = {
     .name = "report",
-    .usage = "[--where SQL] [--out report.html] [--figures DIR] [--plot]",
+    .usage = "[--where SQL] [--converged-at PERCENT|loss:X] [--out report.html] [--figures DIR] [--plot]",
     .summary = "table, verdicts, page and figures of the runs a store holds",
     .details = "Runs are grouped by everything but the seed. --out - writes the page alone to standard output.\n"
                "example: semfocus report --where \"task = 'even-pairs'\" --figures figures\n",
-    .groups = SF_GROUP_QUERY | SF_GROUP_REPORT | SF_GROUP_OUT | COMMON_GROUPS,
+    .groups = SF_GROUP_QUERY | SF_GROUP_REPORT | SF_GROUP_GOAL | SF_GROUP_OUT | COMMON_GROUPS,
     .run = run,
 };

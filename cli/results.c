@@ -50,6 +50,16 @@ static json_t *loss_as_json(const sf_study *study, size_t i) {
     return loss_speedup_as_json(&loss);
 }
 
+/* Of a grid: whether these are the settings with which the mechanism converges soonest, and how it compares there. */
+static void add_best_setting(json_t *row, const sf_study *study, size_t i) {
+    const sf_group *group = sf_study_group(study, i);
+    const bool compared = *group->best_sentence != '\0';
+    json_object_set_new(row, "best_setting", json_boolean(group->is_best));
+    json_object_set_new(row, "best_setting_compared_with",
+                        compared ? json_text(sf_study_group(study, group->best_rival)->name) : json_null());
+    json_object_set_new(row, "best_setting_verdict", compared ? json_text(group->best_sentence) : json_null());
+}
+
 static json_t *group_as_json(const sf_study *study, size_t i) {
     const sf_group *group = sf_study_group(study, i);
     json_t *row =
@@ -72,7 +82,13 @@ static json_t *group_as_json(const sf_study *study, size_t i) {
                    {"speedup_low", group->low},
                    {"speedup_high", group->high},
                    {"p", group->p_speed},
-                   {"p_accuracy", group->p_accuracy}};
+                   {"p_corrected", group->corrected_p_speed},
+                   {"p_accuracy", group->p_accuracy},
+                   {"p_accuracy_corrected", group->corrected_p_accuracy},
+                   {"accuracy_difference", group->accuracy_difference},
+                   {"accuracy_difference_low", group->accuracy_low},
+                   {"accuracy_difference_high", group->accuracy_high},
+                   {"chance", group->chance}};
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
         json_object_set_new(row, numbers[n].name, number_or_null(group->finished > 0 ? numbers[n].value : NAN));
     json_object_set_new(row, "epochs_known", json_boolean(group->finished > 0 && !isnan(group->quartiles[1])));
@@ -81,43 +97,58 @@ static json_t *group_as_json(const sf_study *study, size_t i) {
     json_object_set_new(row, "speedup_is_at_least", json_boolean(group->at_least));
     json_object_set_new(row, "speedup_is_at_most", json_boolean(group->at_most));
     json_object_set_new(row, "speedup_in_loss", loss_as_json(study, i));
+    const bool judged = *group->sentence != '\0';
+    json_object_set_new(row, "speed", judged ? json_string(sf_conclusion_word(group->speed)) : json_null());
+    json_object_set_new(row, "accuracy", judged ? json_string(sf_conclusion_word(group->accuracy)) : json_null());
+    json_object_set_new(row, "at_chance", json_boolean(group->at_chance));
+    json_object_set_new(row, "comparisons", json_integer((json_int_t)group->speed_tests));
+    char goal[SF_CRITERION_SIZE];
+    json_object_set_new(row, "converged_at", json_string(sf_criterion_name(goal, sf_study_criterion(study))));
+    add_best_setting(row, study, i);
     json_object_set_new(row, "verdict", *group->sentence != '\0' ? json_text(group->sentence) : json_null());
     json_object_set_new(row, "note", *group->note != '\0' ? json_text(group->note) : json_null());
     return row;
 }
 
-static void print_epochs(double epochs) {
+/* ">35" where it was not reached in 35 epochs, "-" where runs ended too early to tell. */
+static void print_epochs(double epochs, size_t longest, int width) {
+    char text[24] = "-";
     if (isfinite(epochs))
-        printf(" %6.3g", epochs);
-    else
-        printf(" %6s", isnan(epochs) ? "-" : "never");
+        snprintf(text, sizeof text, "%.3g", epochs);
+    else if (isinf(epochs))
+        snprintf(text, sizeof text, ">%zu", longest);
+    printf(" %*s", width, text);
 }
 
 static void print_or_dash(const char *format, int width, double value) {
     if (isnan(value))
         printf(" %*s", width, "-");
     else
-        printf(format, value);
+        printf(format, width, value);
+}
+
+static void print_speedup(const sf_group *group, bool baseline) {
+    char text[32];
+    const char *bound = group->at_least && group->at_most ? "~" : group->at_least ? ">" : group->at_most ? "<" : "";
+    snprintf(text, sizeof text, "%s%.2f", bound, group->speedup);
+    printf(" %8s", isfinite(group->speedup) ? text : baseline ? "baseline" : "-");
 }
 
 static void print_group(const sf_study *study, size_t i, int width) {
     const sf_group *group = sf_study_group(study, i);
-    printf("%-*s %3zu/%-3zu %9zu", width, group->name, group->finished, group->runs, group->converged);
-    for (int q = 0; q < 3; q++) print_epochs(group->finished > 0 ? group->quartiles[q] : NAN);
-    print_epochs(group->finished > 0 ? group->heldout_median : NAN);
-    char speedup[32];
-    const char *bound = group->at_least && group->at_most ? "~" : group->at_least ? ">" : group->at_most ? "<" : "";
-    snprintf(speedup, sizeof speedup, "%s%.2f", bound, group->speedup);
-    if (isfinite(group->speedup))
-        printf(" %8s", speedup);
-    else
-        printf(" %8s", is_baseline(study, i) ? "baseline" : "-");
-    if (group->finished > 0) {
-        print_or_dash(" %8.2f%%", 9, group->last_heldout);
-        print_or_dash(" %8.2f%%", 9, group->best_heldout);
-        print_or_dash(" %6.1f", 6, group->gap);
-        print_or_dash(" %8.3g", 8, group->epoch_seconds);
+    printf("%-*s %3zu/%-3zu", width, group->name, group->finished, group->runs);
+    if (group->finished == 0) {
+        printf("  %s\n", group->begun > 0 ? "not finished" : "not run");
+        return;
     }
+    printf(" %7zu", group->converged);
+    for (int q = 0; q < 3; q++) print_epochs(group->quartiles[q], group->longest, 6);
+    print_epochs(group->heldout_median, group->longest, 11);
+    print_speedup(group, is_baseline(study, i));
+    print_or_dash(" %*.2f", 10, group->last_heldout);
+    print_or_dash(" %*.2f", 11, group->best_heldout);
+    print_or_dash(" %*.1f", 10, group->gap);
+    print_or_dash(" %*.3g", 9, group->epoch_seconds);
     printf(group->diverged > 0 ? "  %zu diverged\n" : "\n", group->diverged);
 }
 
@@ -138,15 +169,82 @@ static bool is_new_note(const sf_study *study, size_t from, size_t i) {
     return *note != '\0';
 }
 
-static void print_task(const sf_study *study, size_t from, size_t to, int width) {
-    printf("%s: epochs to 95 %% training accuracy (quartiles; held-out: median), held-out accuracy, seconds an epoch\n",
-           on_one_line(sf_study_group(study, from)->task));
-    printf("%-*s %7s %9s %6s %6s %6s %6s %8s %9s %9s %6s %8s\n", width, "", "runs", "converged", "25 %", "median",
-           "75 %", "h-out", "speed-up", "last", "best", "gap", "s/epoch");
-    for (size_t i = from; i < to; i++) print_group(study, i, width);
+static void print_head(const sf_study *study, size_t from, int width) {
+    const sf_group *first = sf_study_group(study, from);
+    char goal[SF_CRITERION_SIZE], brief[SF_CRITERION_SIZE];
+    sf_criterion_name(goal, sf_study_criterion(study));
+    sf_criterion_short(brief, sf_study_criterion(study));
+    printf("%s: how soon do runs reach %s, and how well do they generalize?", on_one_line(first->task), goal);
+    if (!isnan(first->chance)) printf(" Chance is %.3g %%.", first->chance);
+    char epochs[SF_CRITERION_SIZE + 16], heldout[SF_CRITERION_SIZE + 8];
+    snprintf(epochs, sizeof epochs, "epochs to %s", brief);
+    snprintf(heldout, sizeof heldout, "to %s", brief);
+    printf("\n%-*s %7s %7s %20s %11s %8s %22s %10s %9s\n", width, "", "runs", "runs", epochs, heldout, "speed-up",
+           "held-out accuracy, %", "training -", "seconds");
+    printf("%-*s %7s %7s %6s %6s %6s %11s %8s %10s %11s %10s %9s\n", width, "", "done", "reached", "25 %", "median",
+           "75 %", "held-out", "by seed", "last epoch", "best epoch*", "held-out", "per epoch");
+}
+
+static bool is_beyond(const sf_group *group) {
+    return group->finished > 0 && (isinf(group->quartiles[2]) || isinf(group->heldout_median));
+}
+
+static bool lacks_seconds(const sf_group *group) {
+    return group->finished > 0 && isnan(group->epoch_seconds) && !isnan(group->last_heldout);
+}
+
+static bool lacks_epochs(const sf_group *group) {
+    return group->finished > 0 && (isnan(group->quartiles[0]) || isnan(group->quartiles[1]) ||
+                                   isnan(group->quartiles[2]) || isnan(group->heldout_median));
+}
+
+/* What the marks in the table mean, as far as they are in it. */
+static void print_marks(const sf_study *study, size_t from, size_t to) {
+    size_t beyond = 0, seconds = 0, epochs = 0, example = 0;
+    for (size_t i = from; i < to; i++) {
+        const sf_group *group = sf_study_group(study, i);
+        if (is_beyond(group) && beyond++ == 0) example = group->longest;
+        seconds += lacks_seconds(group);
+        epochs += lacks_epochs(group);
+    }
+    printf("* best epoch: chosen on held-out data.");
+    if (beyond > 0) printf(" >%zu: not reached in %zu epochs.", example, example);
+    if (epochs > 0) printf(" -: runs ended too early to tell.");
     putchar('\n');
-    for (size_t i = from; i < to; i++)
-        if (*sf_study_group(study, i)->sentence != '\0') printf("%s.\n", sf_study_group(study, i)->sentence);
+    if (seconds > 0) puts("Seconds per epoch are left out where runs did not share the machine equally.");
+}
+
+static void print_best_settings(const sf_study *study, size_t from, size_t to) {
+    char goal[SF_CRITERION_SIZE];
+    bool headed = false;
+    for (size_t i = from; i < to; i++) {
+        const sf_group *group = sf_study_group(study, i);
+        if (*group->best_sentence == '\0') continue;
+        if (!headed)
+            printf(
+                "\nEach mechanism at its best setting: the one with the fewest epochs to %s (median). It was chosen on "
+                "the same seeds, which flatters it.\n",
+                sf_criterion_name(goal, sf_study_criterion(study)));
+        headed = true;
+        printf("%s.\n", group->best_sentence);
+    }
+}
+
+static void print_task(const sf_study *study, size_t from, size_t to, int width) {
+    print_head(study, from, width);
+    for (size_t i = from; i < to; i++) print_group(study, i, width);
+    print_marks(study, from, to);
+    putchar('\n');
+    size_t tests = 0;
+    for (size_t i = from; i < to; i++) {
+        const sf_group *group = sf_study_group(study, i);
+        if (group->speed_tests > tests) tests = group->speed_tests;
+        if (*group->sentence != '\0') printf("%s.\n", group->sentence);
+    }
+    print_best_settings(study, from, to);
+    if (tests > 1)
+        printf("\nThe p-values of these %zu comparisons are corrected together (Holm), speed and accuracy each.\n",
+               tests);
     for (size_t i = from; i < to; i++)
         if (is_new_note(study, from, i)) printf("%s.\n", sf_study_group(study, i)->note);
     putchar('\n');

@@ -24,52 +24,86 @@ json_t *run_as_json(const sf_stored_run *run) {
         json_text(run->isa), "weights", run->checkpoint_epoch > 0 ? json_string(hash) : json_null());
 }
 
-static void collect(void *rows, const sf_stored_run *run) {
-    json_array_append_new(rows, run_as_json(run));
+typedef struct listing { /* what is shown of the runs of a store */
+    sf_store *store;
+    sf_criterion criterion;
+    bool is_usual;  /* 95 % training accuracy, which the store knows of every run */
+    size_t arrival; /* of the run being looked at; 0: not yet */
+    json_t *rows;   /* NULL: a table */
+    size_t count;
+    sf_status status;
+} listing;
+
+static void look_at_epoch(void *context, const sf_epoch *row) {
+    listing *shown = context;
+    if (shown->arrival == 0 && sf_criterion_met(&shown->criterion, row, SF_TRAINING)) shown->arrival = row->epoch;
 }
 
-static void print_run(void *count, const sf_stored_run *run) {
-    if ((*(size_t *)count)++ == 0)
-        printf("%-16s  %-28s %-18s %10s  %-8s %6s %9s %9s %9s\n", "id", "task", "attention", "seed", "status", "epochs",
-               "converged", "train acc", "held-out");
-    char converged[24] = "never";
+/* When the run met the criterion. */
+static size_t arrival_of(listing *shown, const sf_stored_run *run) {
+    if (shown->is_usual || shown->status != SF_OK) return run->converged_epoch;
+    shown->arrival = 0;
+    shown->status = sf_store_each_epoch(shown->store, run, look_at_epoch, shown);
+    return shown->arrival;
+}
+
+static void print_run(listing *shown, const sf_stored_run *run) {
+    if (shown->count++ == 0)
+        printf("%-16s  %-28s %-18s %10s  %-8s %6s %11s %9s %9s\n", "id", "task", "attention", "seed", "status",
+               "epochs", "converged", "train acc", "held-out");
+    char converged[24] = "not reached";
     if (run->converged_epoch > 0) snprintf(converged, sizeof converged, "%zu", run->converged_epoch);
-    printf("%-16s  %-28s %-18s %10lld  %-8s %6zu %9s ", run->id, on_one_line(run->task), on_one_line(run->attention),
-           (long long)run->seed, on_one_line(run->status), run->epochs, run->epochs > 0 ? converged : "-");
+    printf("%-16s  %-28s %-18s %10lld  %-8s %6zu %11s ", run->id, on_one_line(run->task), on_one_line(run->attention),
+           (long long)run->seed, on_one_line(run->status), run->epochs, run->epochs > 0 ? converged : "not run");
     if (run->epochs > 0)
         printf("%8.2f%% %8.2f%%\n", run->train_accuracy, run->heldout_accuracy);
     else
         printf("%9s %9s\n", "-", "-");
 }
 
+static void show_run(void *context, const sf_stored_run *stored) {
+    listing *shown = context;
+    sf_stored_run run = *stored;
+    run.converged_epoch = arrival_of(shown, stored);
+    if (shown->rows != NULL)
+        json_array_append_new(shown->rows, run_as_json(&run));
+    else
+        print_run(shown, &run);
+}
+
+static int show_runs(sf_store *store, const sf_config *config) {
+    listing shown = {.store = store, .rows = config->json ? json_array() : NULL};
+    sf_status status = sf_criterion_parse(&shown.criterion, config->converged_at);
+    shown.is_usual = !shown.criterion.is_loss && shown.criterion.value == SF_CONVERGED_AT;
+    if (status == SF_OK) status = sf_store_each_run(store, config->where, show_run, &shown);
+    if (status == SF_OK) status = shown.status;
+    if (status != SF_OK) {
+        json_decref(shown.rows);
+        return fail(status);
+    }
+    if (shown.rows != NULL) return print_json(shown.rows);
+    if (shown.count == 0) puts("no runs");
+    return finish_output();
+}
+
 static int run(const cli_request *request) {
     sf_store *store;
-    sf_status status = open_to_read(&store, request->config.store, SF_STORE_READ);
+    const sf_status status = open_to_read(&store, request->config.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
-    int code;
-    if (request->config.json) {
-        json_t *rows = json_array();
-        status = sf_store_each_run(store, request->config.where, collect, rows);
-        code = status == SF_OK ? print_json(json_incref(rows)) : fail(status);
-        json_decref(rows);
-    } else {
-        size_t count = 0;
-        status = sf_store_each_run(store, request->config.where, print_run, &count);
-        if (status == SF_OK && count == 0) puts("no runs");
-        code = status == SF_OK ? finish_output() : fail(status);
-    }
+    const int code = show_runs(store, &request->config);
     sf_store_close(store);
     return code;
 }
 
 const cli_verb verb_runs = {
     .name = "runs",
-    .usage = "[--where SQL]",
+    .usage = "[--where SQL] [--converged-at PERCENT|loss:X]",
     .summary = "list the runs of a store",
-    .details = "Columns for --where: id, task, attention, seed, status, epochs, converged_epoch, train_accuracy,\n"
+    .details = "converged is the first epoch with 95 % training accuracy, or what --converged-at says.\n"
+               "Columns for --where: id, task, attention, seed, status, epochs, converged_epoch, train_accuracy,\n"
                "heldout_accuracy, best_epoch, best_accuracy, diverged_epoch, message, isa, settings, environment.\n"
                "The condition may read the store and compute, for 10 seconds at most.\n"
                "example: semfocus runs --where \"attention LIKE 'topk%' AND converged_epoch < 10\"\n",
-    .groups = SF_GROUP_QUERY | COMMON_GROUPS,
+    .groups = SF_GROUP_QUERY | SF_GROUP_GOAL | COMMON_GROUPS,
     .run = run,
 };

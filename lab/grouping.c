@@ -14,6 +14,7 @@ enum { LIST_SIZE = 384 };   /* of mechanisms, within a note */
 typedef struct identity { /* of a group */
     const char *label;
     uint64_t rest, whole;      /* hashes of label, task and settings: without and with the mechanism */
+    uint64_t data;             /* hash of task and data */
     const sf_planned_run *run; /* one of its runs */
     size_t place;              /* in order of appearance */
     size_t task;
@@ -33,6 +34,18 @@ static size_t value_size(const sf_setting *setting, const void *value) {
     return setting->kind == SF_TEXT ? strlen(value) + 1 : sizeof(int64_t);
 }
 
+/* What is learned, whatever learns it. */
+static uint64_t hash_data(const sf_planned_run *run) {
+    uint64_t hash = sf_hash(SF_HASH_START, run->task, strlen(run->task) + 1);
+    const sf_setting *setting;
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
+        if (!sets_apart(setting, &run->config) || (setting->group & (SF_GROUP_SAMPLE | SF_GROUP_DATA)) == 0) continue;
+        const void *value = value_at(run, setting);
+        hash = sf_hash(sf_hash(hash, &i, sizeof i), value, value_size(setting, value));
+    }
+    return hash;
+}
+
 static identity identify(const sf_planned_run *run, const char *label) {
     uint64_t hash = sf_hash(SF_HASH_START, label, strlen(label) + 1);
     hash = sf_hash(hash, run->task, strlen(run->task) + 1);
@@ -42,8 +55,11 @@ static identity identify(const sf_planned_run *run, const char *label) {
         const void *value = value_at(run, setting);
         hash = sf_hash(sf_hash(hash, &i, sizeof i), value, value_size(setting, value));
     }
-    return (identity){
-        .label = label, .rest = hash, .whole = sf_hash(hash, run->attention, strlen(run->attention) + 1), .run = run};
+    return (identity){.label = label,
+                      .rest = hash,
+                      .whole = sf_hash(hash, run->attention, strlen(run->attention) + 1),
+                      .data = hash_data(run),
+                      .run = run};
 }
 
 static size_t find_group(const identity *groups, size_t count, uint64_t whole) {
@@ -185,6 +201,27 @@ static size_t baseline_of(const identity *groups, size_t count, size_t g) {
     return first;
 }
 
+static bool same_mechanism(const identity *a, const identity *b) {
+    return strcmp(a->run->attention, b->run->attention) == 0;
+}
+
+/* Groups of one mechanism on the same data are the settings it was tried with; full attention, or else the first
+ * mechanism on this data, is what it is compared with. */
+static void find_grids(sf_study *study, const identity *groups, size_t count) {
+    for (size_t g = 0; g < count; g++) {
+        sf_group *group = &study->groups[g];
+        bool full = false;
+        group->mechanism = group->rival = count;
+        for (size_t other = 0; other < count; other++) {
+            if (groups[other].data != groups[g].data) continue;
+            if (group->mechanism == count && same_mechanism(&groups[other], &groups[g])) group->mechanism = other;
+            const bool is_full = strcmp(groups[other].run->attention, "full") == 0;
+            if (group->rival == count || (is_full && !full)) group->rival = other;
+            full |= is_full;
+        }
+    }
+}
+
 static sf_status make_groups(sf_study *study, const identity *groups, size_t count) {
     size_t *place_of;
     study->group_count = count;
@@ -196,6 +233,7 @@ static sf_status make_groups(sf_study *study, const identity *groups, size_t cou
         study->groups[g].task = groups[g].run->task;
         study->groups[g].baseline = baseline_of(groups, count, g);
     }
+    find_grids(study, groups, count);
     list_asked(study, place_of);
     for (size_t g = 0; g < count; g++) say_asked(&study->groups[g], groups[g].run);
     order_members(study, place_of);

@@ -33,6 +33,7 @@ typedef struct hall { /* what the workers share; store, states and events under 
     size_t count;
     bool waiting_said;
     int threads; /* that the session may use: how many work at a run is no property of the run */
+    int workers; /* runs that are trained at a time: what their seconds depend on */
     size_t failed;
     sf_status fatal; /* the store itself fails: nobody goes on */
     char fatal_message[SF_RUN_MESSAGE_SIZE];
@@ -151,7 +152,10 @@ static void on_step(void *context, size_t step, size_t steps) {
 static sf_status begin(hall *h, const job *j, sf_run_state *state) {
     SF_TRY(sf_run_state_load(state, h->store));
     const sf_precision precision = sf_run_state_precision(state);
-    char *environment = sf_environment_text(h->threads, precision);
+    char *before = NULL;
+    if (state->saved.epoch > 0) SF_TRY(sf_store_environment(&before, h->store, j->plan->id));
+    char *environment = sf_environment_text(h->threads, h->workers, precision, before);
+    free(before);
     if (environment == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to begin run %s", j->plan->id);
     const sf_status status =
         sf_store_begin(h->store, &j->run, &j->plan->config, sf_cpu_isa_name(precision), environment);
@@ -406,6 +410,7 @@ sf_status sf_session_run(sf_store *store, const sf_session *session) {
         }
         /* One model a core where there are enough of them, the cores inside one model otherwise. */
         const size_t workers = open >= threads ? threads : 1;
+        h.workers = (int)workers;
         status = sf_threads_start(workers);
 #pragma omp parallel num_threads((int)workers) if (workers > 1 && status == SF_OK)
         if (status == SF_OK) work(&h);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/elementary.h"
+#include "base/memory.h"
 #include "base/random.h"
 #include "base/sorted.h"
 
@@ -155,4 +156,30 @@ double sf_wilcoxon_test(double *differences, size_t count) {
 
 double sf_smallest_p(size_t pairs) {
     return fmin(1.0, ldexp(2, -(int)pairs));
+}
+
+size_t sf_fewest_pairs(size_t tests, double level) {
+    size_t pairs = 1;
+    while (sf_smallest_p(pairs) * (double)tests > level) pairs++;
+    return pairs;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double left = **(double *const *)a, right = **(double *const *)b;
+    return (left > right) - (left < right);
+}
+
+sf_status sf_holm(double *p /* [count] */, size_t count) {
+    double **sorted, least = 0;
+    size_t tests = 0;
+    SF_TRY(SF_NEW(&sorted, count));
+    for (size_t i = 0; i < count; i++)
+        if (!isnan(p[i])) sorted[tests++] = &p[i];
+    qsort(sorted, tests, sizeof *sorted, by_value);
+    for (size_t i = 0; i < tests; i++) { /* none is smaller than one before it */
+        least = fmax(least, fmin(1, (double)(tests - i) * *sorted[i]));
+        *sorted[i] = least;
+    }
+    sf_release(sorted);
+    return SF_OK;
 }

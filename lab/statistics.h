@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/status.h"
+
 /* Quantile q in 0..1 with linear interpolation; values are sorted in place. Infinite values mean "never": a quantile
  * that would mix a finite and an infinite value is infinite. NaN for no values. */
 double sf_quantile(double *values, size_t count, double q);
@@ -46,7 +48,13 @@ enum { SF_WILCOXON_EXACT = 200 };
  * the normal one with corrections for ties and continuity. 1 without differences. */
 double sf_wilcoxon_test(double *differences, size_t count);
 
+/* Holm's correction for as many tests as there are p-values: each becomes the smallest level at which it would still be
+ * called significant together with the others. NaN is no test: it stays and does not count. */
+sf_status sf_holm(double *p /* [count] */, size_t count);
+
 /* The smallest p-value that a sign or Wilcoxon test of n pairs can give: what few seeds cannot show. */
 double sf_smallest_p(size_t pairs);
+/* The fewest pairs with which one of so many tests that are corrected together can reach a p-value of `level`. */
+size_t sf_fewest_pairs(size_t tests, double level);
 
 #endif

@@ -1,6 +1,5 @@
 #include "lab/study.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +11,13 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "lab/store.h"
-#include "lab/verdict.h"
 
 sf_status sf_study_create(sf_study **out) {
     SF_TRY(SF_NEW(out, 1));
     sf_study *study = *out;
     study->layer_count = SF_LAYER_VARIANTS;
     study->current = &study->layers[SF_LAYER_DEFAULTS];
+    study->criterion = (sf_criterion){.value = SF_CONVERGED_AT};
     return sf_layer_set(&study->layers[SF_LAYER_BUILT_IN], "attention", "full,topk:5", 0);
 }
 
@@ -201,16 +200,34 @@ static size_t line_of_stop(const sf_study *study, double stop) {
     return 0;
 }
 
+sf_status sf_study_converge_at(sf_study *study, const char *text) {
+    return sf_criterion_parse(&study->criterion, text);
+}
+
+const sf_criterion *sf_study_criterion(const sf_study *study) {
+    return &study->criterion;
+}
+
+static sf_status refuse_stop(const sf_criterion *criterion, double stop) {
+    char goal[SF_CRITERION_SIZE];
+    sf_criterion_name(goal, criterion);
+    if (criterion->is_loss)
+        return sf_fail(SF_BAD_INPUT,
+                       "stop-at is %.10g but runs are compared by their epochs to %s (converged-at), and they could "
+                       "stop before that; leave stop-at out",
+                       stop, goal);
+    return sf_fail(SF_BAD_INPUT,
+                   "stop-at is %.10g but runs are compared by their epochs to %s, before which they would stop; give "
+                   "%.6g or more, leave it out, or lower converged-at",
+                   stop, goal, criterion->value);
+}
+
 sf_status sf_study_check_stops(const sf_study *study) {
+    const sf_criterion *criterion = &study->criterion;
     for (size_t i = 0; i < study->run_count; i++) {
         const double stop = study->runs[i].config.stop_at;
-        if (stop <= 0 || stop >= SF_CONVERGED_AT) continue;
-        const sf_status status =
-            sf_fail(SF_BAD_INPUT,
-                    "stop-at is %.10g but runs are compared by their epochs to %.3g %% training accuracy, before which "
-                    "they would stop; give %.3g or more, or leave it out",
-                    stop, SF_CONVERGED_AT, SF_CONVERGED_AT);
-        return name_place(status, study, line_of_stop(study, stop));
+        if (stop <= 0 || (!criterion->is_loss && stop >= criterion->value)) continue;
+        return name_place(refuse_stop(criterion, stop), study, line_of_stop(study, stop));
     }
     return SF_OK;
 }
@@ -366,7 +383,7 @@ static sf_status read_curve(sf_study *study, sf_store *store, size_t i) {
     return r.status;
 }
 
-static sf_status read_curves(sf_study *study, sf_store *store) {
+sf_status sf_study_read_curves(sf_study *study, sf_store *store) {
     if (study->curves == NULL) SF_TRY(SF_NEW(&study->curves, study->run_count));
     study->row_count = 0;
     if (store == NULL) return SF_OK; /* there is none yet */
@@ -375,83 +392,6 @@ static sf_status read_curves(sf_study *study, sf_store *store) {
     for (size_t i = 0; i < study->run_count && status == SF_OK; i++) status = read_curve(study, store, i);
     sf_store_unfreeze(store);
     return status;
-}
-
-static void arrive(sf_arrival *arrival, bool now, size_t epoch) {
-    if (arrival->reached) return;
-    *arrival = (sf_arrival){.epochs = (double)epoch, .reached = now};
-}
-
-sf_outcome sf_study_outcome(const sf_study *study, size_t run) {
-    const sf_curve *curve = &study->curves[run];
-    sf_outcome out = {.seed = study->runs[run].config.seed,
-                      .epochs = curve->count,
-                      .diverged = curve->diverged,
-                      .stopped = curve->stopped};
-    if (curve->count == 0) out.last_train = out.last_heldout = out.best_heldout = out.epoch_seconds = NAN;
-    for (size_t i = 0; i < curve->count; i++) {
-        const sf_epoch *row = &study->rows[curve->first + i];
-        arrive(&out.train, row->train_accuracy >= SF_CONVERGED_AT, row->epoch);
-        arrive(&out.heldout, row->heldout_accuracy >= SF_CONVERGED_AT, row->epoch);
-        out.last_train = row->train_accuracy;
-        out.last_heldout = row->heldout_accuracy;
-        if (row->heldout_accuracy > out.best_heldout) out.best_heldout = row->heldout_accuracy;
-        out.epoch_seconds += row->seconds / (double)curve->count;
-    }
-    return out;
-}
-
-static sf_status judge_group(sf_study *study, size_t i, const sf_outcome *outcomes) {
-    sf_group *group = &study->groups[i];
-    const sf_outcome *ours = outcomes + study->first_members[i];
-    sf_summary summary;
-    SF_TRY(sf_summarize(&summary, ours, group->finished));
-    group->converged = summary.converged;
-    group->diverged = summary.diverged;
-    memcpy(group->quartiles, summary.quartiles, sizeof group->quartiles);
-    group->heldout_median = summary.heldout_median;
-    group->last_heldout = summary.last_heldout;
-    group->best_heldout = summary.best_heldout;
-    group->gap = summary.gap;
-    group->epoch_seconds = summary.epoch_seconds;
-    group->speedup = group->low = group->high = group->p_speed = group->p_accuracy = NAN;
-    group->at_least = group->at_most = false;
-    *group->sentence = '\0';
-    const sf_group *baseline = &study->groups[group->baseline];
-    if (baseline == group || baseline->finished == 0 || group->finished == 0) return SF_OK;
-    sf_verdict verdict;
-    SF_TRY(sf_judge(&verdict, group->name, ours, group->finished, baseline->name,
-                    outcomes + study->first_members[group->baseline], baseline->finished, SF_CONVERGED_AT));
-    group->speedup = verdict.speedup;
-    group->low = verdict.interval.low;
-    group->high = verdict.interval.high;
-    group->p_speed = verdict.p_speed;
-    group->p_accuracy = verdict.p_accuracy;
-    group->at_least = verdict.at_least;
-    group->at_most = verdict.at_most;
-    snprintf(group->sentence, sizeof group->sentence, "%s", verdict.sentence);
-    return SF_OK;
-}
-
-sf_status sf_study_judge(sf_study *study, sf_store *store) {
-    SF_TRY(read_curves(study, store));
-    sf_outcome *outcomes; /* of the finished members of a group, from the place of its first member on */
-    SF_TRY(SF_NEW(&outcomes, study->member_count));
-    for (size_t g = 0; g < study->group_count; g++) {
-        sf_group *group = &study->groups[g];
-        group->finished = 0;
-        for (size_t m = 0; m < group->runs; m++) {
-            const size_t run = sf_study_member(study, g, m);
-            if (study->curves[run].finished)
-                outcomes[study->first_members[g] + group->finished++] = sf_study_outcome(study, run);
-        }
-    }
-    size_t failed = 0;
-    const int threads = study->member_count > 1000 ? sf_threads_at_most(0) : 1;
-#pragma omp parallel for schedule(dynamic) reduction(+ : failed) num_threads(threads) if (threads > 1)
-    for (size_t g = 0; g < study->group_count; g++) failed += judge_group(study, g, outcomes) != SF_OK;
-    sf_release(outcomes);
-    return failed == 0 ? SF_OK : sf_fail(SF_NO_MEMORY, "no memory left to judge %zu runs", study->member_count);
 }
 
 uint32_t sf_study_seed(size_t i) {

@@ -20,7 +20,8 @@ typedef struct sf_planned { /* a run as a member of a group */
 
 struct sf_study {
     const char *path; /* of the study file; NULL: none */
-    bool stored;      /* planned from what a store holds, not from settings */
+    sf_criterion criterion;
+    bool stored; /* planned from what a store holds, not from settings */
     sf_layer layers[SF_MOST_LAYERS];
     size_t layer_count;
     sf_layer *current;    /* what is set goes here */
@@ -40,6 +41,8 @@ struct sf_study {
 /* Layers by place: built in, defaults, overrides, then the variants. */
 enum { SF_LAYER_BUILT_IN, SF_LAYER_DEFAULTS, SF_LAYER_OVERRIDES, SF_LAYER_VARIANTS };
 
+/* Reads the curves of all runs, at one moment of the store; NULL: there is none yet. */
+sf_status sf_study_read_curves(sf_study *study, sf_store *store);
 /* How a run whose curve was read ended. */
 sf_outcome sf_study_outcome(const sf_study *study, size_t run);
 

@@ -5,25 +5,62 @@
 
 #include "base/memory.h"
 #include "report/evidence.h"
+#include "report/setting_figure.h"
 #include "report/svg.h"
 #include "semfocus/report.h"
 
 static const sf_figure figures[] = {
-    {"training-loss", "Training loss", "Median and middle half of the seeds.", SF_TRAIN_LOSS},
-    {"training-accuracy", "Training accuracy (%)", "Dashed: 95 %, where a run has converged.", SF_TRAIN_ACCURACY},
-    {"heldout-accuracy", "Held-out accuracy (%)", "On sequences that training never saw.", SF_HELDOUT_ACCURACY},
-    {"convergence", "Epochs to 95 % training accuracy", "A dot a seed, a bar at the median.", SF_QUANTITIES},
+    {"training-loss", "Training loss", "How fast does it fall? Median and middle half of the seeds.", SF_TRAIN_LOSS},
+    {"training-accuracy", "Training accuracy (%)", "How soon is the training set learned?", SF_TRAIN_ACCURACY},
+    {"heldout-accuracy", "Held-out accuracy (%)", "How well are sequences solved that were not trained on?",
+     SF_HELDOUT_ACCURACY},
+    {"convergence", "Epochs to convergence",
+     "How soon does each seed get there? One dot per seed; the bar marks the median.", SF_QUANTITIES},
 };
-enum { FIGURES = sizeof figures / sizeof *figures, MOST_POINTS = 400, WIDTH = 640, HEIGHT = 360, ROW = 26, NEVER = 64 };
+enum {
+    FIGURES = sizeof figures / sizeof *figures,
+    MOST_POINTS = 400,
+    WIDTH = SF_FIGURE_WIDTH,
+    HEIGHT = SF_FIGURE_HEIGHT,
+    ROW = 26,
+    NEVER = 64
+};
 
 const sf_figure *sf_figure_at(size_t i) {
     return i < FIGURES ? &figures[i] : NULL;
 }
 
 bool sf_figure_describe(sf_figure_info *out, size_t i) {
-    if (i >= FIGURES) return sf_evidence_describe(out, i - FIGURES);
+    if (i == FIGURES) *out = sf_setting_figure_info;
+    if (i == FIGURES) return true;
+    if (i > FIGURES) return sf_evidence_describe(out, i - FIGURES - 1);
     *out = (sf_figure_info){figures[i].name, figures[i].title};
     return true;
+}
+
+const char *sf_figure_title(char out[SF_TITLE_SIZE], const sf_figure *figure, const sf_study *study) {
+    char goal[SF_CRITERION_SIZE];
+    if (figure->quantity == SF_QUANTITIES)
+        snprintf(out, SF_TITLE_SIZE, "Epochs to %s", sf_criterion_name(goal, sf_study_criterion(study)));
+    else
+        snprintf(out, SF_TITLE_SIZE, "%s", figure->title);
+    return out;
+}
+
+/* Whether converged is a value of this quantity. */
+static bool shows_criterion(sf_quantity quantity, const sf_criterion *criterion) {
+    return quantity == (criterion->is_loss ? SF_TRAIN_LOSS : SF_TRAIN_ACCURACY);
+}
+
+const char *sf_figure_note(char out[SF_TITLE_SIZE], const sf_figure *figure, const sf_study *study) {
+    const sf_criterion *criterion = sf_study_criterion(study);
+    char brief[SF_CRITERION_SIZE];
+    sf_criterion_short(brief, criterion);
+    if (shows_criterion(figure->quantity, criterion))
+        snprintf(out, SF_TITLE_SIZE, "%s Dashed: %s, where a run has converged.", figure->note, brief);
+    else
+        snprintf(out, SF_TITLE_SIZE, "%s", figure->note);
+    return out;
 }
 
 size_t sf_figure_style(const sf_study *study, size_t from, size_t group) {
@@ -48,7 +85,7 @@ const char *sf_style_ink(size_t style) {
     return palette[sf_style_colour(style)];
 }
 
-static void open_svg(FILE *out, const sf_figure *figure, const char *task, int height, bool standalone) {
+void sf_figure_open(FILE *out, const char *task, const char *title, int height, bool standalone) {
     fprintf(out, "<svg class=\"figure\" viewBox=\"0 0 %d %d\" role=\"img\"", WIDTH, height);
     if (standalone)
         fprintf(out, " xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\"",
@@ -56,15 +93,16 @@ static void open_svg(FILE *out, const sf_figure *figure, const char *task, int h
     fputs(" aria-label=\"", out);
     sf_markup_text(out, task);
     fputs(": ", out);
-    sf_markup_text(out, figure->title);
+    sf_markup_text(out, title);
     fputc('"', out);
 }
 
 /* What a page says by its style sheet a lone file says itself, in the plainest way: every program reads that. */
-static void print_lone_style(FILE *out, int height) {
+void sf_figure_style_alone(FILE *out, int height) {
     fprintf(out,
             "<style>.grid{stroke:#ddd}.tick{fill:#555;font-size:12px}.axis{fill:#222;font-size:13px}"
-            ".threshold{stroke:#777;stroke-dasharray:5 4}.key{fill:#222;font-size:13px}</style>\n"
+            ".threshold{stroke:#777;stroke-dasharray:5 4}.chance{stroke:#222;stroke-dasharray:1 4}"
+            ".key{fill:#222;font-size:13px}.small{paint-order:stroke;stroke:#fff;stroke-width:3px}</style>\n"
             "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
             WIDTH, height);
 }
@@ -150,6 +188,12 @@ static sf_status open_drawing(drawing *d, const sf_study *study, size_t from, si
         }
     }
     return SF_OK;
+}
+
+/* Chance levels within the scale, too. */
+static void include_chance(drawing *d, const sf_study *study, size_t from, size_t to) {
+    for (size_t g = from; g < to; g++)
+        if (!isnan(sf_study_group(study, g)->chance)) d->low = fmin(d->low, sf_study_group(study, g)->chance);
 }
 
 static void choose_scales(drawing *d, sf_quantity quantity) {
@@ -242,27 +286,47 @@ void sf_keys_draw(FILE *out, const sf_keys *keys, int top) {
     }
 }
 
+static void draw_level(FILE *out, const drawing *d, const char *name, double value) {
+    fprintf(out, "<line class=\"%s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n", name, d->x.from, d->x.to,
+            sf_scale_place(&d->y, value), sf_scale_place(&d->y, value));
+}
+
+/* A labelled line for each chance level of the groups; mostly they share one. */
+static void draw_chance(FILE *out, const drawing *d, const sf_study *study, size_t from, size_t to) {
+    for (size_t g = from; g < to; g++) {
+        const double chance = sf_study_group(study, g)->chance;
+        bool drawn = isnan(chance);
+        for (size_t before = from; before < g; before++) drawn |= sf_study_group(study, before)->chance == chance;
+        if (drawn) continue;
+        draw_level(out, d, "chance", chance);
+        const double y = sf_scale_place(&d->y, chance);
+        fprintf(out, "<text class=\"tick small\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">chance, %.3g %%</text>\n",
+                d->x.to - 4, y + 14 < d->y.from ? y + 14 : y - 4, chance); /* under it where there is room */
+    }
+}
+
 static sf_status draw_curves(FILE *out, const sf_figure *figure, const sf_study *study, size_t from, size_t to,
                              bool standalone) {
     drawing d;
     const sf_status status = open_drawing(&d, study, from, to, figure->quantity);
     if (status == SF_OK) {
+        const sf_criterion *criterion = sf_study_criterion(study);
+        if (figure->quantity != SF_TRAIN_LOSS && d.epochs > 0) include_chance(&d, study, from, to);
         choose_scales(&d, figure->quantity);
         const sf_keys keys = {.study = study, .from = from, .to = to};
         const int height = HEIGHT + (standalone ? sf_keys_height(&keys) : 0);
-        open_svg(out, figure, sf_study_group(study, from)->task, height, standalone);
+        sf_figure_open(out, sf_study_group(study, from)->task, figure->title, height, standalone);
         if (!standalone)
             fprintf(out, " data-left=\"%.1f\" data-right=\"%.1f\" data-first=\"%g\" data-last=\"%g\"", d.x.from, d.x.to,
                     d.x.low, d.x.high);
         fputs(">\n", out);
-        if (standalone) print_lone_style(out, height);
+        if (standalone) sf_figure_style_alone(out, height);
         sf_svg_axis(out, &d.x, &d.y, true, true, "epoch");
         sf_svg_axis(out, &d.x, &d.y, false, false, figure->title);
-        if (figure->quantity == SF_TRAIN_ACCURACY)
-            fprintf(out, "<line class=\"threshold\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n", d.x.from,
-                    d.x.to, sf_scale_place(&d.y, SF_CONVERGED_AT), sf_scale_place(&d.y, SF_CONVERGED_AT));
+        if (shows_criterion(figure->quantity, criterion)) draw_level(out, &d, "threshold", criterion->value);
         for (size_t i = 0; i < d.count; i++)
             if (d.series[i].epochs > 0) draw_series(out, &d, &d.series[i], study, from, standalone);
+        if (figure->quantity != SF_TRAIN_LOSS && d.epochs > 0) draw_chance(out, &d, study, from, to);
         if (standalone) sf_keys_draw(out, &keys, HEIGHT);
         fputs("</svg>\n", out);
     }
@@ -270,13 +334,11 @@ static sf_status draw_curves(FILE *out, const sf_figure *figure, const sf_study 
     return status;
 }
 
-/* First epoch of a run's curve with 95 % training accuracy; 0: none. */
+/* The epoch in which a run converged; 0: in none. */
 static size_t arrival_of(const sf_study *study, size_t run, bool *finished) {
     size_t count;
-    const sf_epoch *rows = sf_study_curve(study, run, &count, finished);
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].train_accuracy >= SF_CONVERGED_AT) return rows[i].epoch;
-    return 0;
+    (void)sf_study_curve(study, run, &count, finished);
+    return sf_study_arrival(study, run);
 }
 
 static bool all_arrive(const sf_study *study, size_t from, size_t to) {
@@ -342,7 +404,7 @@ static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_
         if (epoch > 0)
             fprintf(out, "epoch %zu</title></circle>\n", epoch);
         else
-            fprintf(out, "not in %zu epoch%s</title></circle>\n", trained, trained == 1 ? "" : "s");
+            fprintf(out, "not reached in %zu epoch%s</title></circle>\n", trained, trained == 1 ? "" : "s");
     }
     fputs("</g>\n", out);
 }
@@ -355,10 +417,12 @@ static sf_status draw_convergence(FILE *out, const sf_figure *figure, const sf_s
     const double row_height = beside ? ROW : 1.7 * ROW;
     const int height = 70 + (int)(row_height * (double)(to - from));
     const sf_scale x = convergence_scale(study, from, to, beside ? 190 : 62), y = {.from = height - 50, .to = 14};
-    open_svg(out, figure, sf_study_group(study, from)->task, height, standalone);
+    char title[SF_TITLE_SIZE];
+    sf_figure_title(title, figure, study);
+    sf_figure_open(out, sf_study_group(study, from)->task, title, height, standalone);
     fputs(">\n", out);
-    if (standalone) print_lone_style(out, height);
-    sf_svg_axis(out, &x, &y, true, true, "epochs to 95 % training accuracy");
+    if (standalone) sf_figure_style_alone(out, height);
+    sf_svg_axis(out, &x, &y, true, true, title);
     if (!all_arrive(study, from, to))
         fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">not reached</text>\n",
                 x.to + NEVER, y.from + 18);

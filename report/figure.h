@@ -16,6 +16,15 @@ typedef struct sf_figure {
 } sf_figure;
 
 const sf_figure *sf_figure_at(size_t i); /* NULL past the end */
+/* The title and the note in a study, which say what converged means there. */
+enum { SF_TITLE_SIZE = 160 };
+const char *sf_figure_title(char out[SF_TITLE_SIZE], const sf_figure *figure, const sf_study *study);
+const char *sf_figure_note(char out[SF_TITLE_SIZE], const sf_figure *figure, const sf_study *study);
+
+/* The beginning of a figure, and for one that stands alone its style. */
+void sf_figure_open(FILE *out, const char *task, const char *title, int height, bool standalone);
+void sf_figure_style_alone(FILE *out, int height);
+enum { SF_FIGURE_WIDTH = 640, SF_FIGURE_HEIGHT = 360 };
 
 /* Groups from..to-1 are those of one task. */
 sf_status sf_figure_draw(FILE *out, const sf_figure *figure, const sf_study *study, size_t from, size_t to,

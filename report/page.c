@@ -12,9 +12,12 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "io/atomic_file.h"
+#include "lab/environment.h"
 #include "lab/study.h"
 #include "report/evidence.h"
 #include "report/figure.h"
+#include "report/results_part.h"
+#include "report/setting_figure.h"
 #include "report/svg.h"
 #include "semfocus/report.h"
 #include "train/data.h"
@@ -49,57 +52,10 @@ static void print_head(FILE *out, const sf_study *study) {
     fprintf(out, " <span class=\"time\">%s</span></p>\n</header>\n<main>\n", date);
 }
 
-/* What stands before a speed-up that is only a bound. */
-static const char *bound_of(const sf_group *group, bool inverse) {
-    if (group->at_least && group->at_most) return "≈";
-    if (!group->at_least && !group->at_most) return "";
-    return group->at_least != inverse ? "≥" : "≤";
-}
-
-static void print_verdict(FILE *out, const sf_group *group) {
-    const bool faster = group->speedup >= 1, near_one = fabs(sf_log(group->speedup)) < sf_log(1.05);
-    fputs("<li><span class=\"factor\">", out);
-    if (group->converged == 0)
-        fprintf(out, "0 of %zu</span><span class=\"direction\">reach%s 95 %%</span><p>", group->finished,
-                group->finished == 1 ? "es" : "");
-    else if (isfinite(group->speedup) && near_one && !group->at_least && !group->at_most)
-        fputs("1×</span><span class=\"direction\">as fast</span><p>", out);
-    else if (isfinite(group->speedup))
-        fprintf(out, "%s%.*g×</span><span class=\"direction\">%s</span><p>", bound_of(group, !faster), near_one ? 3 : 2,
-                faster ? group->speedup : 1 / group->speedup, faster ? "faster" : "slower");
-    else
-        fputs("–</span><span class=\"direction\"></span><p>", out);
-    sf_markup_text(out, group->sentence);
-    fputs(".</p></li>\n", out);
-}
-
 static bool has_finished_runs(const sf_study *study, size_t from, size_t to) {
     size_t finished = 0;
     for (size_t g = from; g < to; g++) finished += sf_study_group(study, g)->finished;
     return finished > 0;
-}
-
-static void print_verdicts(FILE *out, const sf_study *study, size_t from, size_t to) {
-    size_t judged = 0, unfinished = 0;
-    for (size_t g = from; g < to; g++) {
-        judged += *sf_study_group(study, g)->sentence != '\0';
-        unfinished += sf_study_group(study, g)->runs - sf_study_group(study, g)->finished;
-    }
-    if (unfinished > 0) {
-        fputs("<p class=\"warning\">", out);
-        print_count(out, unfinished, "run");
-        fputs(" not finished: what follows is about the others.</p>\n", out);
-    }
-    if (judged == 0) {
-        fputs(
-            "<p class=\"none\">There is nothing to compare here yet: it takes two mechanisms with finished runs.</p>\n",
-            out);
-        return;
-    }
-    fputs("<ul class=\"verdicts\">\n", out);
-    for (size_t g = from; g < to; g++)
-        if (*sf_study_group(study, g)->sentence != '\0') print_verdict(out, sf_study_group(study, g));
-    fputs("</ul>\n", out);
 }
 
 static void print_legend(FILE *out, const sf_study *study, size_t from, size_t to) {
@@ -123,10 +79,11 @@ static sf_status print_figures(FILE *out, const sf_study *study, size_t from, si
     fputs("<div class=\"figures\">\n", out);
     const sf_figure *figure;
     for (size_t i = 0; (figure = sf_figure_at(i)) != NULL; i++) {
+        char text[SF_TITLE_SIZE];
         fprintf(out, "<figure id=\"%s-%zu\">\n<figcaption><b>", figure->name, from);
-        sf_markup_text(out, figure->title);
+        sf_markup_text(out, sf_figure_title(text, figure, study));
         fputs("</b> ", out);
-        sf_markup_text(out, figure->note);
+        sf_markup_text(out, sf_figure_note(text, figure, study));
         fputs("</figcaption>\n", out);
         SF_TRY(sf_figure_draw(out, figure, study, from, to, false));
         fputs("</figure>\n", out);
@@ -141,76 +98,6 @@ static sf_status print_evidence(FILE *out, const sf_study *study, sf_store *stor
     const sf_status status = sf_evidence_print(out, &evidence);
     sf_evidence_close(&evidence);
     return status;
-}
-
-static void print_epochs(FILE *out, double epochs) {
-    if (isfinite(epochs))
-        fprintf(out, "<td>%.4g</td>", epochs);
-    else
-        fprintf(out, "<td>%s</td>", isnan(epochs) ? "–" : "never");
-}
-
-static void print_accuracies(FILE *out, const sf_group *g) {
-    if (isnan(g->best_heldout)) {
-        fputs("<td>–</td><td>–</td><td>–</td><td>–</td>", out);
-        return;
-    }
-    fprintf(out, "<td>%.2f</td><td>%.2f</td><td>%.1f</td><td><span class=\"time\">%.3g</span></td>", g->last_heldout,
-            g->best_heldout, g->gap, g->epoch_seconds);
-}
-
-static void print_speedup(FILE *out, const sf_group *g, bool is_baseline) {
-    if (!isfinite(g->speedup)) {
-        fprintf(out, "<td>%s</td><td>–</td>", is_baseline ? "baseline" : "–");
-        return;
-    }
-    fprintf(out, "<td>%s%.3g", bound_of(g, false), g->speedup);
-    if (isfinite(g->low)) fprintf(out, " <small>(%.2g–%.2g)</small>", g->low, g->high);
-    fprintf(out, "</td><td>%.2g</td>", g->p_speed);
-}
-
-static void print_row(FILE *out, const sf_study *study, size_t i) {
-    const sf_group *g = sf_study_group(study, i);
-    fprintf(out, "<tr%s><th scope=\"row\">", g->baseline == i ? " class=\"baseline\"" : "");
-    sf_markup_text(out, g->name);
-    fprintf(out, "</th><td>%zu/%zu</td><td>%zu</td>", g->finished, g->runs, g->converged);
-    if (g->finished == 0) {
-        fputs("<td colspan=\"11\">not finished</td></tr>\n", out);
-        return;
-    }
-    for (int q = 0; q < 3; q++) print_epochs(out, g->quartiles[q]);
-    print_epochs(out, g->heldout_median);
-    print_speedup(out, g, g->baseline == i);
-    print_accuracies(out, g);
-    if (isfinite(g->quartiles[1]))
-        fprintf(out, "<td><span class=\"time\">%.3g</span></td>", g->quartiles[1] * g->epoch_seconds);
-    else
-        print_epochs(out, g->quartiles[1]);
-    fprintf(out, g->diverged > 0 ? "<td>%zu diverged</td></tr>\n" : "<td></td></tr>\n", g->diverged);
-}
-
-static void print_table(FILE *out, const sf_study *study, size_t from, size_t to) {
-    fputs("<div class=\"scroll\"><table>\n<thead><tr><th rowspan=\"2\" scope=\"col\">mechanism</th>"
-          "<th rowspan=\"2\" scope=\"col\">runs</th><th rowspan=\"2\" scope=\"col\">con&shy;verged</th>"
-          "<th colspan=\"3\" scope=\"colgroup\">epochs to 95 % training</th>"
-          "<th scope=\"colgroup\">held-out</th><th colspan=\"2\" scope=\"colgroup\">speed-up, paired</th>"
-          "<th colspan=\"2\" scope=\"colgroup\">held-out accuracy, %</th><th rowspan=\"2\" scope=\"col\">gap</th>"
-          "<th colspan=\"2\" scope=\"colgroup\">seconds</th><th rowspan=\"2\"></th></tr>\n"
-          "<tr><th scope=\"col\">25 %</th><th scope=\"col\">median</th><th scope=\"col\">75 %</th>"
-          "<th scope=\"col\">median</th><th scope=\"col\">median (95 %)</th><th scope=\"col\">p</th>"
-          "<th scope=\"col\">last</th><th scope=\"col\">best</th><th scope=\"col\">an epoch</th>"
-          "<th scope=\"col\">to 95 %</th></tr></thead>\n<tbody>\n",
-          out);
-    for (size_t g = from; g < to; g++) print_row(out, study, g);
-    fputs("</tbody></table></div>\n", out);
-    for (size_t g = from; g < to; g++) {
-        if (*sf_study_group(study, g)->note == '\0') continue;
-        fputs("<p class=\"note\"><b>", out);
-        sf_markup_text(out, sf_study_group(study, g)->name);
-        fputs(":</b> ", out);
-        sf_markup_text(out, sf_study_group(study, g)->note);
-        fputs(".</p>\n", out);
-    }
 }
 
 static const sf_planned_run *first_run(const sf_study *study, size_t group) {
@@ -279,13 +166,14 @@ static sf_status print_task(FILE *out, const sf_study *study, sf_store *store, s
     fputs("<section class=\"task\">\n<h2>", out);
     sf_markup_text(out, sf_study_group(study, from)->task);
     fputs("</h2>\n", out);
-    print_verdicts(out, study, from, to);
+    sf_print_verdicts(out, study, from, to);
     if (has_finished_runs(study, from, to)) {
         print_legend(out, study, from, to);
         SF_TRY(print_figures(out, study, from, to));
+        SF_TRY(sf_setting_figures_print(out, study, from, to));
         SF_TRY(print_evidence(out, study, store, from, to));
     }
-    print_table(out, study, from, to);
+    sf_print_table(out, study, from, to);
     SF_TRY(print_settings(out, study, from, to));
     fputs("</section>\n", out);
     return SF_OK;
@@ -301,8 +189,16 @@ typedef struct environments { /* distinct ones, with how many runs had each */
     size_t count, others;
 } environments;
 
-static void note_environment(void *context, const char *text) {
-    environments *found = context;
+/* How many runs trained at a time depends on which were left: it is for the table's seconds, not for the page. */
+static char *without_company(const char *text) {
+    json_t *facts = json_loads(text, 0, NULL);
+    json_object_del(facts, SF_RUNS_AT_A_TIME);
+    char *rest = facts != NULL ? json_dumps(facts, JSON_COMPACT) : NULL;
+    json_decref(facts);
+    return rest;
+}
+
+static void note_environment(environments *found, const char *text) {
     size_t i = 0;
     while (i < found->count && strcmp(found->each[i].text, text) != 0) i++;
     if (i == found->count) {
@@ -336,20 +232,37 @@ static void print_environment(FILE *out, const char *text, size_t runs) {
     json_decref(facts);
 }
 
-static sf_status print_environments(FILE *out, const sf_study *study, sf_store *store) {
-    environments found = {0};
+static sf_status collect_environments(environments *found, const sf_study *study, sf_store *store) {
     size_t count;
     const sf_planned_run *runs = sf_study_runs(study, &count);
+    char *last = NULL, *facts = NULL; /* mostly a run has the one of the run before it */
     sf_status status = SF_OK;
     for (size_t i = 0; i < count && status == SF_OK; i++) {
         size_t rows;
         bool finished;
-        sf_study_curve(study, i, &rows, &finished);
         char *text = NULL;
-        if (finished) status = sf_store_environment(&text, store, runs[i].id);
-        if (status == SF_OK && text != NULL) note_environment(&found, text);
-        free(text);
+        sf_study_curve(study, i, &rows, &finished);
+        if (!finished) continue;
+        status = sf_store_environment(&text, store, runs[i].id);
+        if (status != SF_OK || text == NULL) continue;
+        if (last == NULL || strcmp(last, text) != 0) {
+            free(last);
+            free(facts);
+            last = text;
+            facts = without_company(text);
+        } else {
+            free(text);
+        }
+        if (facts != NULL) note_environment(found, facts);
     }
+    free(last);
+    free(facts);
+    return status;
+}
+
+static sf_status print_environments(FILE *out, const sf_study *study, sf_store *store) {
+    environments found = {0};
+    const sf_status status = collect_environments(&found, study, store);
     fputs("<section>\n<h2>Where it was computed</h2>\n", out);
     for (size_t i = 0; i < found.count; i++) {
         print_environment(out, found.each[i].text, found.each[i].runs);
@@ -360,30 +273,49 @@ static sf_status print_environments(FILE *out, const sf_study *study, sf_store *
     return status;
 }
 
-static void print_ending(FILE *out, const char *command) {
+static void print_reading(FILE *out, const sf_study *study) {
+    const sf_criterion *criterion = sf_study_criterion(study);
+    char goal[SF_CRITERION_SIZE];
+    fprintf(
+        out,
+        "<section>\n<h2>How to read it</h2>\n"
+        "<p>A run <b>converges</b> at the first epoch with %s%s, measured without dropout on the whole training set. A "
+        "run that does not get there is not dropped: it counts as later than all its epochs, and one that diverged as "
+        "later than the longest run it is compared with. <b>Not reached</b> means: in none of the epochs that were "
+        "trained. <b>Not run</b> means that there is no run yet. A dash stands where runs ended too early to "
+        "tell.</p>\n",
+        criterion->is_loss ? "" : "at least ", sf_criterion_name(goal, criterion));
+    fprintf(
+        out,
+        "<p>The <b>speed-up</b> is the median over seeds of (epochs of the baseline) / (epochs of this one), each seed "
+        "being its own pair; the epochs in the sentences are medians of each mechanism by itself. Intervals are 95 %% "
+        "bootstrap intervals of a median, from %d seeds on; with 6 to 15 seeds they hold the true value in about 9 of "
+        "10 "
+        "cases. <b>p</b> is Wilcoxon’s signed-rank test on the pairs, exact up to 200 of them, or the exact sign test "
+        "where some ratios are only bounds. Tests of one task and question are corrected together by Holm’s method. "
+        "Faster, slower, higher and lower are said where the corrected p is at most %.2f and the interval agrees. One "
+        "comparison needs at least 6 seeds for that, two or three need 7, four to six need 8.</p>\n",
+        (int)SF_FEWEST_SEEDS, SF_SIGNIFICANT);
+    fputs(
+        "<p>A mechanism is <b>at chance</b> where its median held-out accuracy after the last epoch is at most 1.96 "
+        "standard errors above chance, those of one run’s held-out set. Sentences and tests are about the <b>last "
+        "epoch</b>; the best epoch of a run was chosen on the held-out data itself, so it is too good. In the curves a "
+        "run that has stopped keeps its last value until the last run of its mechanism stops, which a dot marks. "
+        "Seconds are those of one run on its share of the machine; what else the machine did is not known.</p>\n"
+        "</section>\n",
+        out);
+}
+
+static void print_ending(FILE *out, const sf_study *study, const char *command) {
     fputs("<section>\n<h2>Make it again</h2>\n<pre><code>", out);
     sf_markup_text(out, command);
     fputs("</code></pre>\n"
           "<p class=\"note\">The same command gives the same numbers, bit by bit, on any number of threads of one kind "
           "of CPU (its instruction set is named above); only times differ.</p>\n"
-          "</section>\n"
-          "<section>\n"
-          "<h2>How to read it</h2>\n"
-          "<p>A run <b>converges</b> at the first epoch whose training accuracy, measured without dropout on the whole "
-          "training set, is at least 95 %. A run that does not get there is not dropped: it counts as later than all "
-          "its epochs, and one that diverged as later than the longest run it is compared with. <b>Never</b> is: in "
-          "none of the epochs that were trained; a dash stands where runs ended too early to tell. The <b>speed-up</b> "
-          "is the median over seeds of (epochs of the baseline) / (epochs of this one), each seed being its own pair, "
-          "with a 95 % bootstrap interval. <b>p</b> is Wilcoxon’s signed-rank test on those pairs, exact up to 200 of "
-          "them, or the exact sign test where some ratios are only bounds; fewer than six seeds cannot reach 0.05. "
-          "<b>Best</b> and <b>last</b> are medians over seeds of the best and the last held-out accuracy, the "
-          "<b>gap</b> that of training minus held-out accuracy at the end. In the curves a run that has stopped keeps "
-          "its last value until the last run of its mechanism stops, which a dot marks. Seconds are those of one run "
-          "on its share of the machine.</p>\n"
-          "</section>\n"
-          "</main>\n",
+          "</section>\n",
           out);
-    fprintf(out, "<script>\n%s</script>\n</body>\n</html>\n", sf_page_js);
+    print_reading(out, study);
+    fprintf(out, "</main>\n<script>\n%s</script>\n</body>\n</html>\n", sf_page_js);
 }
 
 static sf_status print_page(FILE *out, const sf_study *study, sf_store *store, const char *command) {
@@ -393,7 +325,7 @@ static sf_status print_page(FILE *out, const sf_study *study, sf_store *store, c
         SF_TRY(print_task(out, study, store, from, to));
     }
     SF_TRY(print_environments(out, study, store));
-    print_ending(out, command);
+    print_ending(out, study, command);
     return SF_OK;
 }
 
@@ -406,8 +338,8 @@ static sf_status check_is_report(const char *path) {
     fclose(file);
     beginning[size] = '\0';
     if (size == 0 || strstr(beginning, "content=\"semfocus ") != NULL) return SF_OK;
-    return sf_fail(SF_BAD_INPUT, "'%s' is there and is no report of semfocus; move it, or name another with --out",
-                   path);
+    return sf_fail(SF_BAD_INPUT,
+                   "'%s' already exists and was not written by semfocus; move it, or name another with --out", path);
 }
 
 sf_status sf_report_check(const char *path) {
@@ -506,6 +438,9 @@ sf_status sf_report_write_figures(const sf_study *study, sf_store *store, const 
             SF_TRY(write_figure(study, folder, from, to, figure, "svg", draw_alone));
             SF_TRY(write_figure(study, folder, from, to, figure, "csv", sf_figure_write_csv));
         }
+        char stem[STEM_SIZE + 24];
+        unique_stem(stem, study, from);
+        SF_TRY(sf_setting_figures_write(study, folder, stem, from, to));
         SF_TRY(write_evidence(study, store, folder, from, to));
     }
     return SF_OK;

@@ -29,35 +29,17 @@ static void print_head(FILE *out, const sf_landscape *landscape) {
         sf_page_css, count, count == 1 ? "" : "s", date);
 }
 
-/* In the few characters that stand beside a sentence; the sentence has the digits. */
-static void print_factor(FILE *out, double ratio) {
-    if (ratio < 0.005)
-        fputs("≈0×", out);
-    else if (ratio < 0.995)
-        fprintf(out, "%.2f×", ratio);
-    else if (ratio < 99.5)
-        fprintf(out, "%.2g×", ratio);
-    else if (ratio < 999.5)
-        fprintf(out, "%.0f×", ratio);
-    else
-        fputs("&gt;999×", out);
-}
-
+/* Without large numbers: one run and one pair of directions are an observation, no finding. */
 static void print_sentences(FILE *out, const sf_landscape *landscape) {
     fputs("<ul class=\"verdicts\">\n", out);
     for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
         const sf_surface *surface = sf_landscape_surface(landscape, i);
         if (*surface->sentence == '\0') continue;
-        fputs("<li><span class=\"factor\">", out);
-        if (isfinite(surface->ratios[0])) {
-            print_factor(out, surface->ratios[0]);
-            fputs("</span><span class=\"direction\">as steep (median)</span><p>", out);
-        } else
-            fputs("–</span><span class=\"direction\"></span><p>", out);
+        fputs("<li><p>", out);
         sf_markup_text(out, surface->sentence);
         fputs(".</p></li>\n", out);
     }
-    fputs("</ul>\n", out);
+    fputs("</ul>\n<p class=\"note\">One pair of directions and one run each: an observation, not a test.</p>\n", out);
 }
 
 static bool has_sentence(const sf_landscape *landscape) {

@@ -1,4 +1,4 @@
-/* Curves for the terminal: a mark a mechanism, the median over seeds. */
+/* Curves for the terminal: one mark per mechanism, the median over seeds, above a line of dots at chance. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 
 enum { ROWS = 13, LEFT = 8, MOST_COLUMNS = 120 };
 static const char marks[] = "ox+*#@%&ABCDEFGH";
-_Static_assert(sizeof marks - 1 == SF_MOST_SERIES, "a mark a series");
+_Static_assert(sizeof marks - 1 == SF_MOST_SERIES, "one mark per series");
+static const char chance_mark = '.';
 
 typedef struct canvas {
     char cells[ROWS][MOST_COLUMNS + 1];
@@ -19,14 +20,17 @@ typedef struct canvas {
     size_t epochs;
 } canvas;
 
+static size_t row_of(const canvas *c, double value) {
+    const double height = (value - c->low) / (c->high - c->low);
+    return (size_t)((1 - fmin(fmax(height, 0), 1)) * (ROWS - 1) + 0.5);
+}
+
 static void put_series(canvas *c, const sf_series *s, char mark) {
     for (size_t column = 0; column < c->columns; column++) {
         const double share = c->columns > 1 ? (double)column / (double)(c->columns - 1) : 0;
         const size_t epoch = (size_t)(share * (double)(c->epochs - 1) + 0.5);
         if (epoch >= s->epochs) return;
-        const double height = (s->median[epoch] - c->low) / (c->high - c->low);
-        const size_t row = (size_t)((1 - fmin(fmax(height, 0), 1)) * (ROWS - 1) + 0.5);
-        c->cells[row][column] = mark;
+        c->cells[row_of(c, s->median[epoch])][column] = mark;
     }
 }
 
@@ -62,12 +66,16 @@ static sf_status plot_task(FILE *out, const sf_study *study, size_t from, size_t
         for (size_t e = 0; e < s->epochs; e++) c.low = fmin(c.low, s->median[e]);
     }
     if (status == SF_OK && c.epochs > 0) {
+        const double chance = sf_study_group(study, from)->chance;
+        if (!isnan(chance)) c.low = fmin(c.low, chance);
         c.low = fmin(90, 10 * floor(c.low / 10));
+        if (!isnan(chance)) memset(c.cells[row_of(&c, chance)], chance_mark, c.columns);
         for (size_t i = 0; i < count; i++)
             if (series[i].epochs > 0) put_series(&c, &series[i], marks[i]);
         print_canvas(out, &c, sf_study_group(study, from)->task, figure->title);
         for (size_t i = 0; i < count; i++)
             fprintf(out, "%*s %c %s\n", LEFT, "", marks[i], sf_study_group(study, from + i)->name);
+        if (!isnan(chance)) fprintf(out, "%*s %c chance, %.3g %%\n", LEFT, "", chance_mark, chance);
         fputc('\n', out);
     }
     for (size_t i = 0; i < count; i++) sf_series_close(&series[i]);

@@ -34,6 +34,20 @@ static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
     return SF_OK;
 }
 
+/* The walk's distribution step by step; after a few dozen it is even. */
+static double chance(size_t length) {
+    double share[PLACES] = {1}, most = 0;
+    for (size_t i = 0; i < length && i < 1000; i++) {
+        double before[PLACES];
+        for (size_t place = 0; place < PLACES; place++) before[place] = share[place];
+        for (size_t place = 0; place < PLACES; place++)
+            share[place] =
+                (before[place] + before[(place + 1) % PLACES] + before[(place + PLACES - 1) % PLACES]) / STEPS;
+    }
+    for (size_t place = 0; place < PLACES; place++) most = share[place] > most ? share[place] : most;
+    return most;
+}
+
 static const char *const recipe[] = {"length", "40",    "epochs", "750", "blocks", "5", "lr",
                                      "0.1",    "gamma", "0.9995", "pad", "mask",   NULL};
 
@@ -49,4 +63,5 @@ const sf_task sf_task_cycle_navigation = {
              .recipe = recipe},
     .sample = sample,
     .solve = solve,
+    .chance = chance,
 };

@@ -71,6 +71,18 @@ static sf_status add_sample(sf_dataset *data, const sf_task *task, sf_index inde
     return SF_OK;
 }
 
+sf_status sf_dataset_majority(double *out, const sf_dataset *data) {
+    size_t *counts, most = 0;
+    SF_TRY(SF_NEW(&counts, (size_t)data->largest_label + 1));
+    for (size_t i = 0; i < data->count; i++) {
+        const size_t count = ++counts[data->labels[i]];
+        if (count > most) most = count;
+    }
+    sf_release(counts);
+    *out = data->count > 0 ? 100 * (double)most / (double)data->count : 0;
+    return SF_OK;
+}
+
 sf_status sf_task_check_length(const sf_task *task, size_t length) {
     if (length >= task->info.shortest && length <= task->info.longest) return SF_OK;
     return sf_fail(SF_BAD_INPUT, "length %zu is out of range; %s has lengths %zu..%zu", length, task->info.name,

@@ -63,6 +63,10 @@ static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
     return SF_OK;
 }
 
+static double chance(size_t length) {
+    return length == 1 ? 1 : 0.5; /* of length 1 there is one sequence */
+}
+
 static const char *const recipe[] = {"length", "40",    "epochs", "250", "blocks", "5", "lr",
                                      "0.1",    "gamma", "0.9995", "pad", "mask",   NULL};
 
@@ -78,4 +82,5 @@ const sf_task sf_task_missing_duplicate = {
              .recipe = recipe},
     .sample = sample,
     .solve = solve,
+    .chance = chance,
 };

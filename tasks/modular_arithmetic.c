@@ -5,6 +5,7 @@
  * Source: NNCH (Deletang et al., 2023). Lengths 1..65536; an even length is lowered by one.
  * Example: 2 + 3 * 3 + 2 + 1 - 4, the ids 2 5 3 7 3 5 2 5 1 6 4, is 10, so its label is 0. */
 #include <stdbool.h>
+#include <string.h>
 
 #include "tasks/task.h"
 
@@ -69,6 +70,30 @@ static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
     return SF_OK;
 }
 
+/* The joint distribution of sum and last term, operator by operator; after a few dozen the value is even. */
+static double chance(size_t length) {
+    enum { OPERATORS = 3 };
+    double now[MODULUS][MODULUS] = {{0}}; /* [sum][term] */
+    for (size_t digit = 0; digit < MODULUS; digit++) now[0][digit] = 1.0 / MODULUS;
+    for (size_t i = 2; i < length && i < 1000; i += 2) {
+        double next[MODULUS][MODULUS] = {{0}};
+        for (size_t sum = 0; sum < MODULUS; sum++)
+            for (size_t term = 0; term < MODULUS; term++)
+                for (size_t digit = 0; digit < MODULUS; digit++) {
+                    const double share = now[sum][term] / (MODULUS * OPERATORS);
+                    next[sum][term * digit % MODULUS] += share;
+                    next[(sum + term) % MODULUS][digit] += share;
+                    next[(sum + term) % MODULUS][(MODULUS - digit) % MODULUS] += share;
+                }
+        memcpy(now, next, sizeof now);
+    }
+    double value[MODULUS] = {0}, most = 0;
+    for (size_t sum = 0; sum < MODULUS; sum++)
+        for (size_t term = 0; term < MODULUS; term++) value[(sum + term) % MODULUS] += now[sum][term];
+    for (size_t v = 0; v < MODULUS; v++) most = value[v] > most ? value[v] : most;
+    return most;
+}
+
 static const char *const recipe[] = {"length", "40",  "epochs", "600",    "blocks", "5",
                                      "lr",     "0.1", "gamma",  "0.9995", NULL};
 
@@ -84,4 +109,5 @@ const sf_task sf_task_modular_arithmetic = {
              .recipe = recipe},
     .sample = sample,
     .solve = solve,
+    .chance = chance,
 };

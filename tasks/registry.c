@@ -45,6 +45,10 @@ sf_task_info sf_task_describe(const sf_task *task) {
     return task->info;
 }
 
+double sf_task_chance(const sf_task *task, size_t length) {
+    return 100 * (task->chance != NULL ? task->chance(length) : 1 / (double)task->info.classes);
+}
+
 sf_status sf_task_solve(int32_t *label, const sf_task *task, const int32_t *tokens, size_t count) {
     if (count == 0)
         return sf_fail(SF_BAD_INPUT, "an empty sequence has no label; %s needs at least one token", task->info.name);

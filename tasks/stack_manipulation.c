@@ -60,6 +60,25 @@ static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
     return SF_OK;
 }
 
+/* 0 and 1 are equally frequent; what is left of them is the share of the empty stack, which vanishes in long ones.
+ * empty[h] is the probability that a stack of height h is empty after the actions so far. */
+static double chance(size_t length) {
+    enum { MOST = 400 };
+    double empty[MOST + 2] = {1}, sum = 0;
+    if (length == 1 || length > MOST) return 0.5;
+    for (size_t actions = 1; actions < length; actions++) {
+        double below = empty[0];
+        for (size_t height = 0; height <= length; height++) {
+            const double here = empty[height];
+            empty[height] = (below + 2 * empty[height + 1]) / 3;
+            below = here;
+        }
+        sum += empty[length - actions];
+    }
+    const double share = sum / (double)(length - 1), other = 0.5 * (1 - share);
+    return share > other ? share : other;
+}
+
 static const char *const recipe[] = {"length", "40",    "epochs", "200", "blocks", "5", "lr",
                                      "0.1",    "gamma", "0.9995", "pad", "mask",   NULL};
 
@@ -75,4 +94,5 @@ const sf_task sf_task_stack_manipulation = {
              .recipe = recipe},
     .sample = sample,
     .solve = solve,
+    .chance = chance,
 };

@@ -14,6 +14,9 @@ struct sf_task {
     void (*sample)(int32_t *tokens /* [length] */, size_t *count, int32_t *label, size_t length, sf_draws *draws);
     /* Shares no code with sample. Fails with SF_BAD_INPUT and a sentence on a sequence the task cannot produce. */
     sf_status (*solve)(int32_t *label, const int32_t *tokens /* [count] */, size_t count);
+    /* Share, in 0..1, of the most frequent label among sequences of this length; NULL: all labels are equally
+     * frequent. */
+    double (*chance)(size_t length);
 };
 
 extern const sf_task sf_task_parity, sf_task_even_pairs, sf_task_missing_duplicate, sf_task_cycle_navigation,

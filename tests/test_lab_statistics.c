@@ -187,6 +187,45 @@ static void quartiles_are_quantiles(void **state) {
     }
 }
 
+/* All 6^6 resamples, by Python's itertools and numpy's quantiles: 1.5 and 24. Our 4000 find the same steps. */
+static void bootstrap_is_that_of_all_resamples(void **state) {
+    (void)state;
+    double values[] = {1, 2, 4, 8, 16, 32};
+    uint32_t scratch[COUNT(values)];
+    for (uint32_t seed = 1; seed <= 5; seed++) {
+        const sf_interval got = sf_bootstrap_median(values, COUNT(values), seed, scratch);
+        assert_near(got.low, 1.5, 0);
+        assert_near(got.high, 24, 0);
+    }
+}
+
+/* multipletests(p, method='holm') of statsmodels 0.15 */
+static void holm_is_statsmodels(void **state) {
+    (void)state;
+    double nine[] = {0.012, 0.2, 0.31, 0.04, 0.5, 0.62, 0.07, 0.9, 0.33};
+    static const double corrected_nine[] = {0.108, 1, 1, 0.32, 1, 1, 0.49, 1, 1};
+    double six[] = {0.01, 0.02, 0.03, 0.005, 0.5, 1}, three[] = {0.015625, 0.0078125, 0.04};
+    static const double corrected_six[] = {0.05, 0.08, 0.09, 0.03, 1, 1},
+                        corrected_three[] = {0.03125, 0.0234375, 0.04};
+    assert_int_equal(sf_holm(nine, COUNT(nine)), SF_OK);
+    for (size_t i = 0; i < COUNT(nine); i++) assert_near(nine[i], corrected_nine[i], 1e-12);
+    assert_int_equal(sf_holm(six, COUNT(six)), SF_OK);
+    for (size_t i = 0; i < COUNT(six); i++) assert_near(six[i], corrected_six[i], 1e-12);
+    assert_int_equal(sf_holm(three, COUNT(three)), SF_OK);
+    for (size_t i = 0; i < COUNT(three); i++) assert_near(three[i], corrected_three[i], 1e-12);
+    double ties[] = {0.03125, NAN, 0.03125}; /* what was not tested does not count */
+    assert_int_equal(sf_holm(ties, COUNT(ties)), SF_OK);
+    assert_true(ties[0] == 0.0625 && isnan(ties[1]) && ties[2] == 0.0625);
+}
+
+/* 2 / 2^n times the number of tests must not pass 0.05, by hand. */
+static void fewest_pairs(void **state) {
+    (void)state;
+    static const size_t tests[] = {1, 2, 3, 4, 6, 7, 9, 12, 13, 14, 25, 26},
+                        pairs[] = {6, 7, 7, 8, 8, 9, 9, 9, 10, 10, 10, 11};
+    for (size_t i = 0; i < COUNT(tests); i++) assert_int_equal(sf_fewest_pairs(tests[i], 0.05), pairs[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quantiles_interpolate),
@@ -198,6 +237,9 @@ int main(void) {
         cmocka_unit_test(many_pairs_are_scipys),
         cmocka_unit_test(bootstrap_covers),
         cmocka_unit_test(bootstrap_is_brute_force),
+        cmocka_unit_test(bootstrap_is_that_of_all_resamples),
+        cmocka_unit_test(holm_is_statsmodels),
+        cmocka_unit_test(fewest_pairs),
         cmocka_unit_test(quartiles_are_quantiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -393,6 +393,28 @@ static int nothing_leaks(void **state) {
     return sf_bytes_in_use() == *before ? 0 : -1;
 }
 
+/* The chance level that a task computes, against the most frequent label of sequences that its sampler drew. */
+static void chance_levels(void **state) {
+    (void)state;
+    enum { COUNT = 4000 };
+    static const size_t lengths[] = {1, 2, 3, 5, 7, 9, 12, 21, 40, 100};
+    const sf_task *task;
+    for (size_t t = 0; (task = sf_task_at(t)) != NULL; t++) {
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            if (sf_task_check_length(task, lengths[i]) != SF_OK) continue;
+            sf_dataset *data;
+            double share;
+            assert_int_equal(sf_dataset_sample(&data, task, SF_TRAINING, 7, COUNT, lengths[i]), SF_OK);
+            assert_int_equal(sf_dataset_majority(&share, data), SF_OK);
+            const double chance = sf_task_chance(task, lengths[i]), noise = sqrt(chance * (100 - chance) / COUNT);
+            if (fabs(share - chance) > 3.5 * noise)
+                fail_msg("%s of length %zu: chance is %.2f but %.2f %% of %d labels are the same",
+                         sf_task_describe(task).name, lengths[i], chance, share, COUNT);
+            sf_dataset_destroy(data);
+        }
+    }
+}
+
 int main(void) {
 #define CHECKED(test) cmocka_unit_test_setup_teardown(test, note_memory, nothing_leaks)
     const struct CMUnitTest tests[] = {
@@ -409,6 +431,7 @@ int main(void) {
         CHECKED(reads_large_files),
         CHECKED(reads_lines_at_block_ends),
         CHECKED(published_labels_agree),
+        CHECKED(chance_levels),
     };
     print_message("seed %d\n", SEED);
     return cmocka_run_group_tests(tests, NULL, NULL);

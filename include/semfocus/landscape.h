@@ -46,9 +46,8 @@ typedef struct sf_surface {
     sf_lipschitz_curves lipschitz;
     size_t series, style; /* its number in the legend of a figure, and its style: 0 for the first baseline */
     size_t baseline;      /* the surface it is compared with; its own: with none */
-    double
-        ratios[SF_LIPSCHITZ_QUANTILES]; /* to the baseline's constants: medians over the radii; NaN: cannot be said */
-    char sentence[768];                 /* how it compares; empty for a baseline */
+    double ratios[SF_LIPSCHITZ_QUANTILES]; /* to the baseline's constants in the largest square; NaN: cannot be said */
+    char sentence[768];                    /* how it compares; empty for a baseline */
 } sf_surface;
 
 /* Every run is found and checked, and its surface entered, before anything is computed. */

@@ -4,6 +4,7 @@
 
 #include "semfocus/attention.h"
 #include "semfocus/benchmark.h"
+#include "semfocus/criterion.h"
 #include "semfocus/files.h"
 #include "semfocus/fleet.h"
 #include "semfocus/followup.h"

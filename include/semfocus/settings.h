@@ -43,7 +43,8 @@ typedef struct sf_config {
     int64_t threads, device, precision, checkpoint_seconds, json, quiet;
     int64_t count;
     char out[SF_PATH_SIZE], store[SF_PATH_SIZE], figures[SF_PATH_SIZE], where[1024];
-    int64_t format; /* sf_export_format */
+    char converged_at[SF_TEXT_SIZE]; /* sf_criterion_parse() reads it */
+    int64_t format;                  /* sf_export_format */
     int64_t best, seeds, dry_run, keep_going, fail_fast, plot;
     int64_t at;    /* sf_weights_at */
     int64_t split; /* sf_split */
@@ -79,14 +80,15 @@ typedef enum sf_setting_group {
     SF_GROUP_SURFACE = 65536,  /* of which plane around them */
     SF_GROUP_SAMPLES = 131072, /* on how many sequences */
     SF_GROUP_LENGTHS = 262144, /* on how long ones */
+    SF_GROUP_GOAL = 524288,    /* what converged means */
     SF_GROUP_PAPER = 2097152   /* how much of the paper */
 } sf_setting_group;
 
 /* What a run depends on, and what a study takes: on the command line and in a file. */
 enum {
     SF_RUN_GROUPS = SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING,
-    SF_STUDY_GROUPS = SF_RUN_GROUPS | SF_GROUP_STUDY | SF_GROUP_SAVING | SF_GROUP_REPORT | SF_GROUP_OUT |
-                      SF_GROUP_MACHINE | SF_GROUP_STORE | SF_GROUP_OUTPUT
+    SF_STUDY_GROUPS = SF_RUN_GROUPS | SF_GROUP_STUDY | SF_GROUP_SAVING | SF_GROUP_REPORT | SF_GROUP_GOAL |
+                      SF_GROUP_OUT | SF_GROUP_MACHINE | SF_GROUP_STORE | SF_GROUP_OUTPUT
 };
 
 typedef struct sf_setting {

@@ -9,10 +9,11 @@
  *   sf_session_run(store, &(sf_session){.runs = sf_study_runs(study, &count), .count = count});
  *   sf_study_judge(study, store);                           then sf_study_group(study, i), their verdicts
  *
- * Without more, a study compares full,topk:5 over five seeds. */
+ * Without more, a study compares full,topk:5 over six seeds, the fewest that can be tested. */
 #ifndef SEMFOCUS_STUDY_H
 #define SEMFOCUS_STUDY_H
 
+#include "semfocus/criterion.h"
 #include "semfocus/session.h"
 
 typedef struct sf_study sf_study;
@@ -33,9 +34,13 @@ sf_status sf_study_read(sf_study *study, const char *path);
 /* The settings of the study itself (store, threads, ...), as far as they were set. */
 sf_status sf_study_common(sf_config *out, const sf_study *study);
 
+/* When a run counts as converged, "95" (percent training accuracy, the default) or "loss:0.1": no property of a run. */
+sf_status sf_study_converge_at(sf_study *study, const char *text);
+const sf_criterion *sf_study_criterion(const sf_study *study);
+
 /* Spans the grids; every run is checked, and identified. */
 sf_status sf_study_plan(sf_study *study);
-/* Refuses a plan whose runs would stop before what sf_study_judge() looks for, 95 % training accuracy. */
+/* Refuses a plan whose runs would stop before what sf_study_judge() looks for, the study's criterion. */
 sf_status sf_study_check_stops(const sf_study *study);
 /* Instead: the runs a store holds, or those for which the SQL condition holds. */
 sf_status sf_study_plan_stored(sf_study *study, sf_store *store, const char *where);
@@ -44,21 +49,52 @@ const sf_planned_run *sf_study_runs(const sf_study *study, size_t *count);
 
 enum { SF_VARIANT_SIZE = 192 };
 
+/* What a comparison says about one question: speed, or held-out accuracy. */
+typedef enum sf_conclusion {
+    SF_UNTOLD,         /* nothing to compare: neither converged, or was never measured */
+    SF_TOO_FEW_SEEDS,  /* for a test */
+    SF_NO_DIFFERENCE,  /* was found, which does not make them equal */
+    SF_EQUAL,          /* the interval of the difference lies within a margin */
+    SF_BETTER,         /* faster, or more accurate: significant after correction */
+    SF_WORSE,          /* as well */
+    SF_BOTH_AT_CHANCE, /* accuracy only */
+    SF_CONCLUSIONS
+} sf_conclusion;
+const char *
+sf_conclusion_word(sf_conclusion finding); /* "untold", "too few seeds", "no difference found", "equal", ... */
+
 typedef struct sf_group { /* the runs of one task and variant: all but the seed is equal */
     const char *task;
     char name[SF_VARIANT_SIZE]; /* the mechanism, and other settings that vary; or the variant */
-    size_t runs, finished;      /* planned; with all their epochs, stopped at the threshold, or diverged */
+    size_t runs, begun;         /* planned; with at least one epoch, or diverged */
+    size_t finished;            /* with all their epochs, stopped at the threshold, or diverged */
     size_t converged, diverged;
-    double quartiles[3];                    /* of epochs to 95 % training accuracy; infinite: not in their epochs */
-    double heldout_median;                  /* of epochs to 95 % held-out accuracy; NaN: ended too early to tell */
-    double last_heldout, best_heldout, gap; /* medians, percent; NaN: no run was ever measured */
-    double epoch_seconds;                   /* median; NaN as well */
-    size_t baseline;                        /* index of the group it is compared with; its own: with none */
-    double speedup, low, high, p_speed;     /* against the baseline, paired by seed; NaN: cannot be said */
-    bool at_least, at_most;                 /* the speed-up is only a bound: some runs never got there */
-    double p_accuracy;
-    char sentence[1024]; /* the verdict; empty for the baseline */
-    char note[512];      /* which mechanisms that were asked for are the same as this one, and why; or empty */
+    size_t longest;        /* epochs of its longest finished run */
+    double quartiles[3];   /* of epochs to the criterion; infinite: not reached in their epochs, NaN: ended too early
+                              to tell */
+    double heldout_median; /* of epochs to the same value on the held-out set; likewise */
+    double last_heldout;   /* median after the last epoch, percent; NaN: no run was ever measured */
+    double best_heldout;   /* median of the best epochs, which the held-out set itself chose */
+    double gap;            /* median of training minus held-out accuracy after the last epoch */
+    double chance;         /* percent: always giving the most frequent label; NaN: the data is not there any more */
+    bool at_chance;        /* last_heldout does not differ from guessing */
+    double epoch_seconds;  /* median; NaN: not measured, or these runs did not share the machine equally with one
+                              another and with the baseline's */
+    size_t baseline;       /* index of the group it is compared with; its own: with none */
+    double speedup, low, high;                      /* against the baseline, paired by seed; NaN: cannot be said */
+    bool at_least, at_most;                         /* the speed-up is only a bound: some runs never got there */
+    double p_speed, p_accuracy;                     /* of a test that stands alone */
+    double corrected_p_speed, corrected_p_accuracy; /* for all comparisons of the task */
+    size_t speed_tests, accuracy_tests;             /* how many these are */
+    double accuracy_difference, accuracy_low, accuracy_high; /* after the last epoch, points */
+    sf_conclusion speed, accuracy;
+    char sentence[1536];      /* the verdict; empty for the baseline */
+    size_t mechanism;         /* the first group of the same mechanism on the same data: together they are a grid */
+    size_t rival;             /* the first group of the mechanism that this one is compared with there */
+    bool is_best;             /* the setting of that grid with which it converges soonest */
+    size_t best_rival;        /* the baseline's mechanism at its best setting; its own index: none */
+    char best_sentence[1536]; /* the verdict between these two; empty: there is none */
+    char note[512];           /* which mechanisms that were asked for are the same as this one, and why; or empty */
 } sf_group;
 
 /* Reads the results of the planned runs. Groups come in the order of the plan, task by task. */
@@ -67,6 +103,8 @@ size_t sf_study_group_count(const sf_study *study);
 const sf_group *sf_study_group(const sf_study *study, size_t i);
 /* Run `member` of the group, of group->runs: an index into sf_study_runs(). */
 size_t sf_study_member(const sf_study *study, size_t group, size_t member);
+/* The epoch in which a finished run met the criterion; 0: in none. */
+size_t sf_study_arrival(const sf_study *study, size_t run);
 /* What sf_study_judge() read of a run: up to the epochs asked for; *finished says whether it counts. */
 const sf_epoch *sf_study_curve(const sf_study *study, size_t run, size_t *count, bool *finished);
 

@@ -35,6 +35,9 @@ sf_task_info sf_task_describe(const sf_task *task);
 /* Whether the task can sample this length. */
 sf_status sf_task_check_length(const sf_task *task, size_t length);
 
+/* The chance level: what always giving the most frequent label scores on sequences of this length, in percent. */
+double sf_task_chance(const sf_task *task, size_t length);
+
 /* The label of a sequence by an independent solver; a sequence that is not of the task is SF_BAD_INPUT. */
 sf_status sf_task_solve(int32_t *label, const sf_task *task, const int32_t *tokens /* [count] */, size_t count);
 
@@ -60,6 +63,8 @@ const int32_t *sf_dataset_tokens(const sf_dataset *data, size_t i, size_t *count
 int32_t sf_dataset_label(const sf_dataset *data, size_t i);
 int32_t sf_dataset_largest_token(const sf_dataset *data);
 int32_t sf_dataset_largest_label(const sf_dataset *data);
+/* Percent of the sequences that have the most frequent label: what always giving it scores. 0 without sequences. */
+sf_status sf_dataset_majority(double *out, const sf_dataset *data);
 void sf_dataset_destroy(sf_dataset *data);
 
 #endif

@@ -1,6 +1,8 @@
 """What the tests of the report share: a small real study, and the page as a tree of elements."""
 import csv
+import json
 import re
+import sqlite3
 import sys
 import tempfile
 from html.parser import HTMLParser
@@ -19,6 +21,7 @@ OPTIONS = [word for name, value in SETTINGS.items() for word in (f"--{name}", va
 STUDY = ["compare", ",".join(TASKS), "--attention", ",".join(MECHANISMS), "--seeds", "6", *OPTIONS]
 CURVES = {"training-loss": "tr-ce", "training-accuracy": "tr-ac", "heldout-accuracy": "va-ac"}
 FIGURES = [*CURVES, "convergence"]
+SWEEPS = ["epochs-by-SETTING"]  # only where a setting varies
 # What a report shows only where the store knows it: recorded measures, and loss surfaces.
 MEASURED = {"dispersion": "delta_s", "kept-dispersion": "delta_h", "separation": "separation", "in-degree": "in_degree"}
 REGIONS = ["region-w", "region-x"]
@@ -164,3 +167,36 @@ class StudyCase(Case):
             curve = [{name: float(value) for name, value in point.items()} for point in csv.DictReader(lines)]
             curves.setdefault((row["task"], row["attention"]), {})[row["seed"]] = curve
         return curves
+
+
+def make_up(store, curve):
+    """Replaces the curves of a store's runs: curve(run) gives rows (tr-ce, tr-ac, va-ce, va-ac), one per epoch. `run` has the
+    columns of the table, its settings and the number of its seed, from 0."""
+    with sqlite3.connect(store / "runs.db") as database:
+        database.row_factory = sqlite3.Row
+        runs = [dict(row) for row in database.execute("SELECT * FROM runs ORDER BY number")]
+        seeds = sorted({run["seed"] for run in runs})
+        for run in runs:
+            run.update(settings=json.loads(run["settings"]), place=seeds.index(run["seed"]))
+            rows = curve(run)
+            if rows is None:
+                continue
+            database.execute("DELETE FROM epochs WHERE run = ?", (run["number"],))
+            database.executemany("INSERT INTO epochs VALUES (?, ?, ?, ?, ?, ?, 0.01)",
+                                 [(run["number"], epoch, *row) for epoch, row in enumerate(rows, 1)])
+            best = max(range(len(rows)), key=lambda i: rows[i][3])  # pylint: disable=cell-var-from-loop
+            arrived = [epoch for epoch, row in enumerate(rows, 1) if row[1] >= 95]
+            database.execute("UPDATE runs SET status = 'done', epochs = ?, checkpoint_epoch = ?, converged_epoch = ?,"
+                             " train_accuracy = ?, heldout_accuracy = ?, best_epoch = ?, best_accuracy = ? WHERE number = ?",
+                             (len(rows), len(rows), arrived[0] if arrived else None, rows[-1][1], rows[-1][3], best + 1,
+                              rows[best][3], run["number"]))
+
+
+def jump(epoch, epochs, before=50.0, after=100.0, heldout=None):
+    """A curve that goes from `before` to `after` percent at an epoch (None: never); its loss from 1 to 0.01."""
+    rows = []
+    for e in range(1, epochs + 1):
+        there = epoch is not None and e >= epoch
+        accuracy = after if there else before
+        rows.append((0.01 if there else 1.0, accuracy, 0.01 if there else 1.0, accuracy if heldout is None else heldout))
+    return rows

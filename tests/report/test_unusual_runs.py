@@ -67,7 +67,7 @@ class Stopped(Case):
             self.assertIn(f"6 seeds of {min(epochs)} to {max(epochs)} epochs", table)
         for row in read_json(self.good("report", "--json", cwd=self.folder).out):
             self.assertIsNone(row["epochs_median"])
-        self.assertNotIn("never", "".join("".join(cells) for cells in Page(
+        self.assertNotIn("not reached", "".join("".join(cells) for cells in Page(
             (self.folder / "report.html").read_bytes()).rows("even-pairs")))
 
 
@@ -112,16 +112,18 @@ class Diverged(Case):
         self.assertEqual([row["finished"] for row in rows], [3] * 4)
         def numbers(row):
             return {name: value for name, value in row.items()
-                    if name not in ("variant", "compared_with", "verdict", "epoch_seconds")}
+                    if name not in ("variant", "compared_with", "verdict", "epoch_seconds", "comparisons", "p_corrected",
+                                    "p_accuracy_corrected") and not name.startswith("best_setting")}
         self.assertEqual([numbers(row) for row in rows if row["diverged"] == 0], [numbers(row) for row in alone])
         for row, cells in zip(rows, page.rows("even-pairs")):
-            self.assertEqual(cells[-1], "3 diverged" if row["diverged"] else "")
+            self.assertEqual("3 diverged" in cells[-1], row["diverged"] == 3)
+            self.assertEqual("at chance" in cells[-1], row["at_chance"])
             self.assertIsNone(row["epochs_median"])
 
     def test_all_diverge(self):
         rows, page = self.study("--attention", "full,topk:3", "--seeds", "2", "--lr", "10000")
         self.assertEqual([row["diverged"] for row in rows], [2, 2])
-        self.assertEqual([cells[-1] for cells in page.rows("even-pairs")], ["2 diverged"] * 2)
+        self.assertEqual([cells[-1] for cells in page.rows("even-pairs")], ["at chance, 2 diverged"] * 2)
 
     def test_before_the_first_evaluation(self):
         """What was never measured is no accuracy of 0 %, and is not tested against others."""
@@ -130,9 +132,10 @@ class Diverged(Case):
         unmeasured = [row for row in rows if row["last_heldout"] is None]
         self.assertEqual([row["variant"] for row in unmeasured], ["full lr=1e+04 weight-decay=1e+04"])
         for row, cells in zip(rows, page.rows("even-pairs")):
-            numbers = [row[name] for name in ("last_heldout", "best_heldout", "gap", "epoch_seconds")]
-            self.assertIn(numbers.count(None), (0, 4))
-            self.assertEqual([cell == "\u2013" for cell in cells[9:13]], [number is None for number in numbers])
+            numbers = [row[name] for name in ("last_heldout", "best_heldout", "gap")]
+            self.assertIn(numbers.count(None), (0, 3))
+            self.assertEqual(row["epoch_seconds"] is None, numbers.count(None) == 3)
+            self.assertEqual([cell == "\u2013" for cell in cells[9:12]], [number is None for number in numbers])
         self.assertIsNone(unmeasured[0]["p_accuracy"])
         self.assertIn("diverged before its first evaluation", unmeasured[0]["verdict"])
         table = self.good("compare", "even-pairs", *DIVERGING, *words).out
@@ -220,7 +223,11 @@ class Unfinished(Case):
         self.assertEqual([(row["runs"], row["finished"]) for row in rows], [(3, 0), (3, 0)])
         self.assertEqual({row["epochs_median"] for row in rows} | {row["verdict"] for row in rows}, {None})
         page = Page((self.folder / "report.html").read_bytes())
-        self.assertIn("6 runs not finished", page.root.find("p", "warning")[0].text)
+        told = re.match(r"(?:(\d+) runs? not finished)?(?:, )?(?:(\d+) not run)?:", page.root.find("p", "warning")[0].text)
+        begun = sum(row["epochs"] > 0 for row in read_json(self.good("runs", "--json", cwd=self.folder).out))
+        self.assertEqual([int(count or 0) for count in told.groups()], [begun, 6 - begun])
+        for cells in page.rows("even-pairs"):
+            self.assertIn(cells[-1], ("not finished", "not run"))
         self.assertNotRegex(page.visible_text, NOT_A_NUMBER)
         self.good("report", "--plot", "--figures", "figures", cwd=self.folder)
         rows = read_json(self.good(*self.WORDS, "--json", cwd=self.folder).out)  # what a shorter study needs is there

@@ -1,0 +1,27 @@
+/* When a run counts as converged: at the first epoch with so much training accuracy, or with so little training loss.
+ *
+ *   sf_criterion criterion;
+ *   sf_criterion_parse(&criterion, "95");           or "loss:0.1"
+ *   sf_criterion_met(&criterion, &row, SF_TRAINING) */
+#ifndef SEMFOCUS_CRITERION_H
+#define SEMFOCUS_CRITERION_H
+
+#include "semfocus/fleet.h"
+#include "semfocus/task.h"
+
+typedef struct sf_criterion {
+    bool is_loss; /* else an accuracy */
+    double value; /* of the loss, or percent */
+} sf_criterion;
+
+sf_status sf_criterion_parse(sf_criterion *out, const char *text);
+/* Whether the row of an epoch meets it: on the training set, or the same value on the held-out set. */
+bool sf_criterion_met(const sf_criterion *criterion, const sf_epoch *row, sf_split set);
+
+enum { SF_CRITERION_SIZE = 64 };
+/* "95 % training accuracy", "a training loss of 0.1": what a run reaches. */
+const char *sf_criterion_name(char out[SF_CRITERION_SIZE], const sf_criterion *criterion);
+/* "95 %", "loss 0.1": the same where there is little room. */
+const char *sf_criterion_short(char out[SF_CRITERION_SIZE], const sf_criterion *criterion);
+
+#endif

@@ -1,0 +1,13 @@
+/* What the page says of a task in words and numbers: the verdicts, and the table. Groups from..to-1 are those of the
+ * task. */
+#ifndef SF_REPORT_RESULTS_PART_H
+#define SF_REPORT_RESULTS_PART_H
+
+#include <stdio.h>
+
+#include "semfocus/study.h"
+
+void sf_print_verdicts(FILE *out, const sf_study *study, size_t from, size_t to);
+void sf_print_table(FILE *out, const sf_study *study, size_t from, size_t to);
+
+#endif

@@ -3,16 +3,26 @@
 #include <math.h>
 
 #include "base/elementary.h"
+#include "base/sizes.h"
+
+enum { LANES = 16, STRETCH = 1024 };
+
+/* As sums over a row in docs/numerics.md, in double. */
+static double sum_of_squares(const float *x, size_t count) {
+    double sums[LANES] = {0};
+    for (size_t first = 0; first < count; first += LANES) {
+        const size_t now = sf_smaller(count - first, LANES);
+        for (size_t l = 0; l < now; l++) sums[l] += (double)x[first + l] * (double)x[first + l];
+    }
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t l = 0; l < half; l++) sums[l] += sums[l + half];
+    return sums[0];
+}
 
 double sf_gradient_norm(const float *gradient, size_t size) {
-    enum { LANES = 8 }; /* independent sums, so that additions need not wait for each other */
-    double sums[LANES] = {0};
-    size_t i = 0;
-    for (; i + LANES <= size; i += LANES)
-        for (size_t l = 0; l < LANES; l++) sums[l] += (double)gradient[i + l] * (double)gradient[i + l];
-    for (; i < size; i++) sums[0] += (double)gradient[i] * (double)gradient[i];
     double total = 0;
-    for (size_t l = 0; l < LANES; l++) total += sums[l];
+    for (size_t first = 0; first < size; first += STRETCH)
+        total += sum_of_squares(gradient + first, sf_smaller(size - first, STRETCH));
     return sqrt(total);
 }
 

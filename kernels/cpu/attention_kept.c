@@ -71,7 +71,8 @@ INLINE void mix_columns(float *out, const float *rows, size_t stride, const uint
                         size_t count, size_t vectors) {
     vf sums[4] = {{0}};
     for (size_t n = 0; n < count; n++)
-        for (size_t v = 0; v < vectors; v++) sums[v] += splat(factors[n]) * load(rows + keys[n] * stride + v * VL);
+        for (size_t v = 0; v < vectors; v++)
+            sums[v] = multiply_add(splat(factors[n]), load(rows + keys[n] * stride + v * VL), sums[v]);
     for (size_t v = 0; v < vectors; v++) store(out + v * VL, sums[v]);
 }
 
@@ -90,21 +91,31 @@ static void score_kept(const kept_row *row, const sf_head *head, size_t query) {
         row->weights[n] = head->job->plan->score_scale * dot(q, head->k + row->keys[n] * head->stride, Cp);
 }
 
+/* VL floats of a row of `count` from `at` on, 0 beyond its end. */
+INLINE vf load_within(const float *row, size_t at, size_t count) {
+    return at + VL <= count ? load(row + at) : at < count ? load_first(row + at, count - at, 0.0F) : (vf){0};
+}
+
+INLINE void store_within(float *row, size_t at, size_t count, vf v) {
+    if (at + VL <= count)
+        store(row + at, v);
+    else if (at < count)
+        store_first(row + at, v, count - at);
+}
+
 static void softmax(float *weights, size_t count) {
     float largest = weights[0];
     for (size_t n = 1; n < count; n++) largest = weights[n] > largest ? weights[n] : largest;
-    vf total = {0};
-    for (size_t n = 0; n < count; n += VL) {
-        const size_t now = count - n < VL ? count - n : VL;
-        const vf weight =
-            exp_of((now < VL ? load_first(weights + n, now, -INFINITY) : load(weights + n)) - splat(largest));
-        total += weight;
-        if (now < VL)
-            store_first(weights + n, weight, now);
-        else
-            store(weights + n, weight);
-    }
-    const float inverse = 1.0F / sum_lanes(total);
+    lane_sums sums = {0};
+    for (size_t n = 0; n < count; n += SUM_LANES)
+        for (size_t v = 0; v < SUM_VECTORS && n + v * VL < count; v++) {
+            const size_t at = n + v * VL;
+            const vf score = load_within(weights, at, count);
+            const vf weight = masked(real_bits(at, count), exp_below_zero(score - splat(largest)));
+            sums.at[v] += weight;
+            store_within(weights, at, count, weight);
+        }
+    const float inverse = 1.0F / total_of(sums);
     for (size_t n = 0; n < count; n++) weights[n] *= inverse;
 }
 
@@ -123,8 +134,14 @@ static void weigh(const kept_row *row, const sf_head *head) {
 /* drow: gradients of the weights on entry, of the scores on return. */
 static void weigh_backward(float *drow, const kept_row *row, const sf_head *head) {
     if (row->scores == NULL) {
-        float mean = 0;
-        for (size_t n = 0; n < row->count; n++) mean += row->weights[n] * drow[n];
+        lane_sums sums = {0};
+        for (size_t n = 0; n < row->count; n += SUM_LANES)
+            for (size_t v = 0; v < SUM_VECTORS && n + v * VL < row->count; v++) {
+                const size_t at = n + v * VL;
+                sums.at[v] = multiply_add(load_within(row->weights, at, row->count), load_within(drow, at, row->count),
+                                          sums.at[v]);
+            }
+        const float mean = total_of(sums);
         for (size_t n = 0; n < row->count; n++) drow[n] = row->weights[n] * (drow[n] - mean);
         return;
     }

@@ -6,13 +6,38 @@
 #include "kernels/cpu/plan.h"
 #include "kernels/cpu/tiles.h"
 
+static const char *set_in_environment(const char *variable) {
+    const char *value = getenv(variable);
+    return value != NULL && *value != '\0' ? value : NULL;
+}
+
 static const char *forced_name(void) {
-    const char *name = getenv("SEMFOCUS_ISA");
-    return name != NULL && *name != '\0' ? name : NULL;
+    return set_in_environment("SEMFOCUS_ISA");
 }
 
 static bool is_forced(const char *name) {
     return forced_name() != NULL && strcmp(forced_name(), name) == 0;
+}
+
+/* What a processor has; each includes those before it. */
+typedef enum cpu_level { BASELINE, AVX2, AVX512, AMX, LEVELS } cpu_level;
+static const char *const level_names[LEVELS] = {"baseline", "avx2", "avx512", "amx"};
+
+/* SEMFOCUS_CPU: the program believes that the processor has no more than that. So one machine can test what others
+ * see. */
+static cpu_level most_allowed(void) {
+    const char *name = set_in_environment("SEMFOCUS_CPU");
+    for (int level = 0; name != NULL && level < LEVELS; level++)
+        if (strcmp(name, level_names[level]) == 0) return (cpu_level)level;
+    return AMX;
+}
+
+static sf_status check_limit(void) {
+    const char *name = set_in_environment("SEMFOCUS_CPU");
+    char quoted[SF_QUOTE_SIZE];
+    if (name == NULL || strcmp(name, level_names[most_allowed()]) == 0) return SF_OK;
+    return sf_fail(SF_BAD_INPUT, "SEMFOCUS_CPU is '%s' but must be baseline, avx2, avx512 or amx, or be unset",
+                   sf_text_quote(quoted, name));
 }
 
 #if defined(SF_HAVE_X86_SETS)
@@ -28,24 +53,24 @@ static bool tiles_are_lent(void) {
            syscall(SYS_arch_prctl, ASK, TILE_DATA) == 0;
 }
 
+static bool has_avx512(void) {
+    return most_allowed() >= AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
+}
+
+static bool has_avx2(void) {
+    return most_allowed() >= AVX2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
 bool sf_tiles_in_hardware(void) {
     enum { UNKNOWN, NO, YES };
     static int known;
     int answer = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
     if (answer == UNKNOWN) {
-        answer = !is_forced("avx512") && tiles_are_lent() ? YES : NO;
+        answer = !is_forced("avx512") && most_allowed() >= AMX && has_avx512() && tiles_are_lent() ? YES : NO;
         __atomic_store_n(&known, answer, __ATOMIC_RELEASE);
     }
     return answer == YES;
-}
-
-static bool has_avx512(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
-}
-
-static bool has_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 #else
 bool sf_tiles_in_hardware(void) {
@@ -66,8 +91,17 @@ static const struct set { /* what SEMFOCUS_ISA may name */
             {"amx", &sf_cpu_kernels_avx512, has_avx512},
             {"avx512", &sf_cpu_kernels_avx512, has_avx512},
             {"avx2", &sf_cpu_kernels_avx2, has_avx2},
+#elif defined(SF_HAVE_NEON)
+            {"neon", &sf_cpu_kernels_neon, always},
 #endif
             {"scalar", &sf_cpu_kernels_scalar, always}};
+#if defined(SF_HAVE_X86_SETS)
+#define SET_NAMES "scalar, avx2, avx512 or amx"
+#elif defined(SF_HAVE_NEON)
+#define SET_NAMES "scalar or neon"
+#else
+#define SET_NAMES "scalar"
+#endif
 enum { SETS = sizeof sets / sizeof *sets };
 
 static const sf_cpu_kernels *choose(void) {
@@ -102,7 +136,7 @@ static sf_status check_forced(void) {
         if (sets[i].is_there()) return SF_OK;
         return sf_fail(SF_BAD_INPUT, "SEMFOCUS_ISA is '%s' but this CPU lacks it; unset it or take scalar", quoted);
     }
-    return sf_fail(SF_BAD_INPUT, "SEMFOCUS_ISA is '%s' but must be scalar, avx2, avx512 or amx", quoted);
+    return sf_fail(SF_BAD_INPUT, "SEMFOCUS_ISA is '%s' but must be " SET_NAMES, quoted);
 }
 
 static sf_status check_bf16(void) {
@@ -116,6 +150,7 @@ static sf_status check_bf16(void) {
 }
 
 sf_status sf_cpu_check_isa(sf_precision precision) {
+    SF_TRY(check_limit());
     if (forced_name() != NULL) SF_TRY(check_forced());
     return precision == SF_BF16 ? check_bf16() : SF_OK;
 }

@@ -8,8 +8,8 @@ INLINE sf_left left_from(sf_left A, size_t m, size_t k) {
 }
 
 /* A tile of `rows` x `vectors` accumulators held in registers. rows and vectors are constants where this is inlined. */
-INLINE void tile(float *C, size_t C_row, sf_left A, sf_right B, const float *bias, bool add, size_t K, size_t rows,
-                 size_t vectors) {
+INLINE void fused_tile(float *C, size_t C_row, sf_left A, sf_right B, const float *bias, bool add, size_t K,
+                       size_t rows, size_t vectors) {
     vf sums[TILE_ROWS][TILE_VECTORS];
     for (size_t m = 0; m < rows; m++)
         for (size_t v = 0; v < vectors; v++)
@@ -20,12 +20,62 @@ INLINE void tile(float *C, size_t C_row, sf_left A, sf_right B, const float *bia
         for (size_t v = 0; v < vectors; v++) right[v] = load(B.at + k * B.row + v * VL);
         for (size_t m = 0; m < rows; m++) {
             const vf left = splat(A.at[m * A.row + k * A.column]);
-            for (size_t v = 0; v < vectors; v++) sums[m][v] += left * right[v];
+            for (size_t v = 0; v < vectors; v++) sums[m][v] = multiply_add(left, right[v], sums[m][v]);
         }
     }
     for (size_t m = 0; m < rows; m++)
         for (size_t v = 0; v < vectors; v++) store(C + m * C_row + v * VL, sums[m][v]);
 }
+
+#if defined(SF_WITHOUT_FMA)
+/* The same with sums that are held as doubles, as many as there are registers for. Whether a rounding was doubtful is
+ * asked once, in the end: then nothing is stored, and the answer is false. */
+INLINE bool tile_through_doubles(float *C, size_t C_row, sf_left A, sf_right B, const float *bias, bool add, size_t K,
+                                 size_t rows, size_t vectors) {
+    four_doubles sums[TILE_ROWS][TILE_VECTORS];
+    for (size_t m = 0; m < rows; m++)
+        for (size_t v = 0; v < vectors; v++) {
+            const float *from = add ? C + m * C_row : bias;
+            sums[m][v] = widened((__m128)(from != NULL ? load(from + v * VL) : splat(0.0F)));
+        }
+    __m128i doubtful = _mm_setzero_si128();
+    _MM_SET_EXCEPTION_STATE(0);
+    for (size_t k = 0; k < K; k++) {
+        four_doubles right[TILE_VECTORS];
+        for (size_t v = 0; v < vectors; v++) right[v] = widened((__m128)load(B.at + k * B.row + v * VL));
+        for (size_t m = 0; m < rows; m++) {
+            const __m128d left = _mm_set1_pd((double)A.at[m * A.row + k * A.column]);
+            for (size_t v = 0; v < vectors; v++) {
+                const four_doubles sum = multiply_add_wide((four_doubles){left, left}, right[v], sums[m][v]);
+                doubtful = _mm_or_si128(doubtful, halfway(sum));
+                sums[m][v] = rounded(sum);
+            }
+        }
+    }
+    /* a sum that became a subnormal float, and not exactly, leaves the mark of underflow */
+    if (_mm_movemask_epi8(doubtful) != 0 || (_MM_GET_EXCEPTION_STATE() & _MM_EXCEPT_UNDERFLOW) != 0) return false;
+    for (size_t m = 0; m < rows; m++)
+        for (size_t v = 0; v < vectors; v++) store(C + m * C_row + v * VL, (vf)narrowed(sums[m][v]));
+    return true;
+}
+
+INLINE void tile(float *C, size_t C_row, sf_left A, sf_right B, const float *bias, bool add, size_t K, size_t rows,
+                 size_t vectors) {
+    enum { ROWS = 2 };
+    for (size_t m = 0; m < rows; m += ROWS) {
+        float *at = C + m * C_row;
+        const sf_left left = left_from(A, m, 0);
+        if (m + ROWS <= rows) {
+            if (!tile_through_doubles(at, C_row, left, B, bias, add, K, ROWS, vectors))
+                fused_tile(at, C_row, left, B, bias, add, K, ROWS, vectors);
+        } else if (!tile_through_doubles(at, C_row, left, B, bias, add, K, 1, vectors)) {
+            fused_tile(at, C_row, left, B, bias, add, K, 1, vectors);
+        }
+    }
+}
+#else
+#define tile fused_tile
+#endif
 
 INLINE void column_of_tiles(float *C, size_t C_row, sf_left A, sf_right B, const float *bias, bool add, size_t M,
                             size_t K, size_t vectors) {

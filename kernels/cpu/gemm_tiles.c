@@ -205,8 +205,8 @@ static void multiply_tile(float *C, size_t C_row, const uint32_t *left, const ui
             const uint32_t pair = left[m * SIDE + j];
             pairs others;
             memcpy(&others, right + j * SIDE, sizeof others);
-            first += splat(upper_half(pair << 16)) * (vf)(others << 16);
-            second += splat(upper_half(pair)) * (vf)(others & 0xffff0000U);
+            first = multiply_add(splat(upper_half(pair << 16)), (vf)(others << 16), first);
+            second = multiply_add(splat(upper_half(pair)), (vf)(others & 0xffff0000U), second);
         }
         store(C + m * C_row, load(C + m * C_row) + (first + second));
     }

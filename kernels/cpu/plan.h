@@ -137,6 +137,8 @@ typedef struct sf_cpu_kernels { /* one instruction set */
 extern const sf_cpu_kernels sf_cpu_kernels_scalar;
 #if defined(SF_HAVE_X86_SETS)
 extern const sf_cpu_kernels sf_cpu_kernels_avx2, sf_cpu_kernels_avx512, sf_cpu_kernels_amx;
+#elif defined(SF_HAVE_NEON)
+extern const sf_cpu_kernels sf_cpu_kernels_neon;
 #endif
 const sf_cpu_kernels *sf_cpu_kernels_for(sf_precision precision);
 

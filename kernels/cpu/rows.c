@@ -8,11 +8,6 @@ static bool all_equal(const float *row, size_t C) {
     return true;
 }
 
-/* 1 in the real columns of the vector at column `at` of a padded row, 0 in its padding. */
-INLINE vf real_lanes(size_t at, size_t columns) {
-    return at + VL <= columns ? splat(1.0F) : first_lanes(at < columns ? columns - at : 0);
-}
-
 void sf_rows_norm(float *y /* [R,Cp] */, float *rstd /* [R] */, const float *x /* [R,Cp] */, float epsilon, size_t R,
                   size_t C) {
     const size_t Cp = sf_padded(C);
@@ -20,16 +15,18 @@ void sf_rows_norm(float *y /* [R,Cp] */, float *rstd /* [R] */, const float *x /
     for (size_t r = 0; r < R; r++) {
         const float *in = x + r * Cp;
         float *out = y + r * Cp;
-        vf sum = {0};
-        for (size_t c = 0; c < Cp; c += VL) sum += load(in + c);
-        const vf mean = splat(sum_lanes(sum) * inverse);
-        vf squares = {0};
-        for (size_t c = 0; c < Cp; c += VL) {
-            const vf centred = (load(in + c) - mean) * real_lanes(c, C);
-            squares += centred * centred;
-            store(out + c, centred);
-        }
-        const float variance = sum_lanes(squares) * inverse;
+        lane_sums sums = {0}, squares = {0};
+        for (size_t c = 0; c < Cp; c += SUM_LANES)
+            for (size_t v = 0; v < SUM_VECTORS; v++) sums.at[v] += load(in + c + v * VL);
+        const vf mean = splat(total_of(sums) * inverse);
+        for (size_t c = 0; c < Cp; c += SUM_LANES)
+            for (size_t v = 0; v < SUM_VECTORS; v++) {
+                const size_t at = c + v * VL;
+                const vf centred = masked(real_bits(at, C), load(in + at) - mean);
+                squares.at[v] = multiply_add(centred, centred, squares.at[v]);
+                store(out + at, centred);
+            }
+        const float variance = total_of(squares) * inverse;
         /* Without variance and epsilon the output and its gradient are 0 by definition. */
         rstd[r] = epsilon == 0.0F && all_equal(in, C) ? 0.0F : 1.0F / sqrtf(variance + epsilon);
         const vf factor = splat(rstd[r]);
@@ -44,16 +41,19 @@ void sf_rows_norm_backward(float *dx /* [R,Cp] */, const float *dy /* [R,Cp] */,
     for (size_t r = 0; r < R; r++) {
         const float *up = dy + r * Cp, *normed = y + r * Cp;
         float *out = dx + r * Cp;
-        vf sum = {0}, dot = {0};
-        for (size_t c = 0; c < Cp; c += VL) {
-            sum += load(up + c);
-            dot += load(up + c) * load(normed + c);
-        }
-        const vf mean = splat(sum_lanes(sum) * inverse), along = splat(sum_lanes(dot) * inverse);
+        lane_sums sums = {0}, dots = {0};
+        for (size_t c = 0; c < Cp; c += SUM_LANES)
+            for (size_t v = 0; v < SUM_VECTORS; v++) {
+                const vf slope = load(up + c + v * VL);
+                sums.at[v] += slope;
+                dots.at[v] = multiply_add(slope, load(normed + c + v * VL), dots.at[v]);
+            }
+        const vf mean = splat(total_of(sums) * inverse), along = splat(total_of(dots) * inverse);
         const vf factor = splat(rstd[r]);
         for (size_t c = 0; c < Cp; c += VL) {
-            const vf slope = factor * ((load(up + c) - mean) - load(normed + c) * along) * real_lanes(c, C);
-            store(out + c, add ? load(out + c) + slope : slope);
+            const vf across = multiply_subtract(load(normed + c), along, load(up + c) - mean);
+            const vf slope = masked(real_bits(c, C), across);
+            store(out + c, add ? multiply_add(factor, slope, load(out + c)) : factor * slope);
         }
     }
 }
@@ -65,10 +65,10 @@ INLINE void normal(vf *cdf, vf *density, vf z) {
     static const float W[] = {0.27923924F, 0.27979112F,  0.23914030F, 0.21322800F, -0.05174167F,
                               0.32675838F, -0.51909530F, 0.29178500F, -0.05910514F};
     const vf zero = splat(0.0F), a = if_less(z, zero, -z, z);
-    const vf t = splat(1.0F) / (splat(1.0F) + splat(0.35F) * a);
+    const vf t = splat(1.0F) / multiply_add(splat(0.35F), a, splat(1.0F));
     const vf bell = exp_of(splat(-0.5F) * z * z);
     vf w = splat(W[8]);
-    for (int i = 7; i >= 0; i--) w = w * t + splat(W[i]);
+    for (int i = 7; i >= 0; i--) w = multiply_add(w, t, splat(W[i]));
     const vf tail = splat(0.5F) * bell * w * t;
     *cdf = if_less(z, zero, tail, splat(1.0F) - tail);
     *density = bell * splat(0.39894228F);
@@ -103,12 +103,12 @@ INLINE vf activate_slope(vf z, sf_activation activation) {
         return if_less(splat(0.0F), z, splat(1.0F), splat(0.0F));
     case SF_GELU:
         normal(&a, &b, z);
-        return a + z * b;
+        return multiply_add(z, b, a);
     case SF_MISH: {
         mish_parts(&a, &b, z);
         const vf below = splat(1.0F) / (b + splat(2.0F));
         const vf sech_squared = splat(4.0F) * (b + splat(1.0F)) * below * below;
-        return b * below + z * sech_squared * (a / (splat(1.0F) + a));
+        return multiply_add(z * sech_squared, a / (splat(1.0F) + a), b * below);
     }
     }
     return z;
@@ -138,55 +138,67 @@ void sf_rows_activate_backward(float *dz /* in: dy */, const float *z, sf_activa
 #undef BODY
 }
 
-/* kept[n]: a bit for each of 64 columns, set where it is kept; their draws are the eight from first_draws[n] on. */
+/* kept[n]: a bit for each of 64 columns, set where it is kept; their draws are the eight from first_draws[n] on. A draw
+ * is a long chain: several of them keep the multipliers busy. */
 #if defined(__AVX512F__)
-enum { DRAWN_AT_ONCE = 6 }; /* words: a draw is a long chain, several of them keep the multipliers busy */
-INLINE void draw_some(uint64_t kept[DRAWN_AT_ONCE], sf_drop_mask mask, const sf_index *index, const philox_keys *keys,
-                      const uint32_t first_draws[DRAWN_AT_ONCE]) {
-    const __m256i consecutive = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    const __m512i threshold = _mm512_set1_epi16((short)mask.threshold);
-    /* column 8 * lane + draw of 32 comes from 4 * draw + (lane ^ 2): the odd word stands in the low half */
+enum { DRAWN_AT_ONCE = 6 };
+/* A bit for each of 32 columns. Column 8 * lane + draw comes from 4 * draw + (lane ^ 2): the odd word stands in the low
+ * half. */
+INLINE uint64_t kept_of(const lanes64 words[EIGHT_CALLS], uint32_t threshold) {
     const __m512i by_column = _mm512_set_epi16(29, 25, 21, 17, 13, 9, 5, 1, 28, 24, 20, 16, 12, 8, 4, 0, 31, 27, 23, 19,
                                                15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2);
-    __m512i x[DRAWN_AT_ONCE][4];
-    __m256i draws[DRAWN_AT_ONCE];
-    for (size_t n = 0; n < DRAWN_AT_ONCE; n++)
-        draws[n] = _mm256_add_epi32(consecutive, _mm256_set1_epi32((int)first_draws[n]));
-    philox_all_but_last(x, index, keys, draws, DRAWN_AT_ONCE);
-    for (size_t n = 0; n < DRAWN_AT_ONCE; n++) {
-        __m512i pairs[2];
-        uint64_t bits[2];
-        philox_last(pairs, x[n], keys);
-        for (size_t p = 0; p < 2; p++)
-            bits[p] = _mm512_cmpge_epu16_mask(_mm512_permutexvar_epi16(by_column, pairs[p]), threshold);
-        kept[n] = bits[0] | bits[1] << 32;
-    }
+    return _mm512_cmpge_epu16_mask(_mm512_permutexvar_epi16(by_column, words[0]), _mm512_set1_epi16((short)threshold));
+}
+#elif defined(__AVX2__)
+enum { DRAWN_AT_ONCE = 2 };
+/* As above. A 128-bit half has four of the eight draws; packed to bytes they come lane by lane, then half by half. */
+INLINE uint64_t kept_of(const lanes64 words[EIGHT_CALLS], uint32_t threshold) {
+    const __m256i least = _mm256_set1_epi16((short)threshold);
+    const __m256i kept[EIGHT_CALLS] = {_mm256_cmpeq_epi16(_mm256_max_epu16(words[0], least), words[0]),
+                                       _mm256_cmpeq_epi16(_mm256_max_epu16(words[1], least), words[1])};
+    const __m256i by_lane = _mm256_setr_epi8(2, 6, 10, 14, 3, 7, 11, 15, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7,
+                                             11, 15, 0, 4, 8, 12, 1, 5, 9, 13);
+    const __m256i halves_in_turn = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i bytes = _mm256_shuffle_epi8(_mm256_packs_epi16(kept[0], kept[1]), by_lane);
+    return (uint32_t)_mm256_movemask_epi8(_mm256_permutevar8x32_epi32(bytes, halves_in_turn));
 }
 #else
 enum { DRAWN_AT_ONCE = 1 };
+#endif
+
 INLINE void draw_some(uint64_t kept[DRAWN_AT_ONCE], sf_drop_mask mask, const sf_index *index, const philox_keys *keys,
                       const uint32_t first_draws[DRAWN_AT_ONCE]) {
+#if defined(__AVX2__)
+    lanes64 draws[DRAWN_AT_ONCE * EIGHT_CALLS], x[DRAWN_AT_ONCE * EIGHT_CALLS][4];
+    for (size_t n = 0; n < DRAWN_AT_ONCE; n++) {
+        uint32_t eight[8];
+        for (uint32_t i = 0; i < 8; i++) eight[i] = first_draws[n] + i;
+        place_draws(draws + n * EIGHT_CALLS, eight);
+    }
+    philox_all_but_last(x, index, keys, draws, DRAWN_AT_ONCE * EIGHT_CALLS);
+    for (size_t n = 0; n < DRAWN_AT_ONCE; n++) {
+        lanes64 pairs[EIGHT_CALLS][2], firsts[EIGHT_CALLS], seconds[EIGHT_CALLS];
+        for (size_t i = 0; i < EIGHT_CALLS; i++) {
+            philox_last(pairs[i], x[n * EIGHT_CALLS + i], keys);
+            firsts[i] = pairs[i][0];
+            seconds[i] = pairs[i][1];
+        }
+        kept[n] = kept_of(firsts, mask.threshold) | kept_of(seconds, mask.threshold) << 32;
+    }
+#else
     uint32_t draws[8], words[4][8];
     *kept = 0;
     for (uint32_t i = 0; i < 8; i++) draws[i] = *first_draws + i;
     philox_eight(words, index, keys, draws);
     for (size_t w = 0; w < 4; w++) {
         uint64_t bits = 0;
-#if defined(__AVX2__)
-        const __m256i threshold = _mm256_set1_epi32((int)mask.threshold - 1); /* both sides are far below 2^31 */
-        const __m256i word = _mm256_loadu_si256((const __m256i *)(const void *)words[w]);
-        const __m256i low = _mm256_and_si256(word, _mm256_set1_epi32(0xffff)), high = _mm256_srli_epi32(word, 16);
-        bits = (uint32_t)_mm256_movemask_ps((__m256)_mm256_cmpgt_epi32(low, threshold)) |
-               (uint32_t)_mm256_movemask_ps((__m256)_mm256_cmpgt_epi32(high, threshold)) << 8;
-#else
         for (int i = 0; i < 8; i++)
             bits |= (uint64_t)((words[w][i] & 0xffffU) >= mask.threshold) << i |
                     (uint64_t)(words[w][i] >> 16 >= mask.threshold) << (i + 8);
-#endif
         *kept |= bits << 16 * w;
     }
-}
 #endif
+}
 
 /* Bits of 64 * words columns of R rows. */
 static void draw(uint64_t *kept /* [R,kept_row] */, size_t kept_row, sf_drop_mask mask, const sf_index *index,
@@ -245,9 +257,10 @@ void sf_rows_drop(float *y, bool add, const float *x /* [R,padded columns] */, s
     for (size_t r = 0; r < R; r++)
         for (size_t c = 0; c < padded; c += VL) {
             const size_t at = r * padded + c;
-            vf value = load(x + at);
-            if (mask.threshold > 0) value *= masked((uint32_t)(kept[r * groups + c / 64] >> c % 64), splat(mask.scale));
-            store(y + at, add ? load(y + at) + value : value);
+            const vf factor = mask.threshold > 0
+                                  ? masked((uint32_t)(kept[r * groups + c / 64] >> c % 64), splat(mask.scale))
+                                  : splat(1.0F);
+            store(y + at, add ? multiply_add(load(x + at), factor, load(y + at)) : load(x + at) * factor);
         }
 }
 
@@ -275,11 +288,6 @@ void sf_add_scaled(float *y, float factor, const float *x, size_t N) {
     add_scaled(y, factor, x, N);
 }
 
-/* Bits of the lanes at column j that are among the first T. */
-INLINE uint32_t real_bits(size_t j, size_t T) {
-    return T - j >= VL ? UINT32_MAX : (UINT32_C(1) << (T - j)) - 1;
-}
-
 static float largest_of(const float *row, size_t count) {
     vf largest = splat(-INFINITY);
     size_t j = 0;
@@ -305,28 +313,29 @@ INLINE void weights_of(vf *weights, const float *scores, float largest, size_t c
 }
 
 /* Weights of whole words of 64 keys; `words` (1 or 2) and `drops` are constants where this is inlined. */
-INLINE vf weigh_words(float *row, float largest, const uint64_t *kept, float scale, size_t words, bool drops) {
+INLINE void weigh_words(lane_sums *sums, float *row, float largest, const uint64_t *kept, float scale, size_t words,
+                        bool drops) {
     const size_t count = side_by_side(words);
-    vf totals[2] = {{0}, {0}}, weights[SIDE_BY_SIDE];
+    vf weights[SIDE_BY_SIDE];
     for (size_t first = 0; first < words * PER_WORD; first += count) {
         weights_of(weights, row + first * VL, largest, count);
         for (size_t i = 0, v = first; i < count; i++, v++) {
-            totals[v / PER_WORD] += weights[i];
+            sums->at[v % SUM_VECTORS] += weights[i];
             store(row + v * VL, drops ? masked_product(bits_of_vector(kept, v), weights[i], splat(scale)) : weights[i]);
         }
     }
-    return totals[0] + totals[1];
 }
 
 /* Of the last keys, fewer than 64. */
-INLINE vf weigh_rest(float *row, float largest, uint64_t kept, float scale, size_t keys, bool drops) {
-    vf total = {0};
-    for (size_t c = 0; c < keys; c += VL) {
-        const vf weight = masked(real_bits(c, keys), exp_below_zero(load(row + c) - splat(largest)));
-        total += weight;
-        store(row + c, drops ? masked_product((uint32_t)(kept >> c), weight, splat(scale)) : weight);
-    }
-    return total;
+INLINE void weigh_rest(lane_sums *sums, float *row, float largest, uint64_t kept, float scale, size_t keys,
+                       bool drops) {
+    for (size_t c = 0; c < keys; c += SUM_LANES)
+        for (size_t v = 0; v < SUM_VECTORS; v++) {
+            const size_t at = c + v * VL;
+            const vf weight = masked(real_bits(at, keys), exp_below_zero(load(row + at) - splat(largest)));
+            sums->at[v] += weight;
+            store(row + at, drops ? masked_product((uint32_t)(kept >> at), weight, splat(scale)) : weight);
+        }
 }
 
 INLINE void weigh_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, float scale, bool drops) {
@@ -334,13 +343,12 @@ INLINE void weigh_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, float
         float *row = tile->at + i * tile->row;
         const uint64_t *kept = tile->kept + i * tile->kept_row;
         const float largest = sums->largest[i];
-        vf total = {0};
+        lane_sums here = {0};
         size_t j = 0;
-        for (; tile->keys - j >= 128; j += 128) total += weigh_words(row + j, largest, kept + j / 64, scale, 2, drops);
-        for (; tile->keys - j >= 64; j += 64) total += weigh_words(row + j, largest, kept + j / 64, scale, 1, drops);
-        if (j < tile->keys)
-            total += weigh_rest(row + j, largest, drops ? kept[j / 64] : 0, scale, tile->keys - j, drops);
-        sums->total[i] = sums->total[i] * sums->shrink[i] + sum_lanes(total);
+        for (; tile->keys - j >= 128; j += 128) weigh_words(&here, row + j, largest, kept + j / 64, scale, 2, drops);
+        for (; tile->keys - j >= 64; j += 64) weigh_words(&here, row + j, largest, kept + j / 64, scale, 1, drops);
+        if (j < tile->keys) weigh_rest(&here, row + j, largest, drops ? kept[j / 64] : 0, scale, tile->keys - j, drops);
+        sums->total[i] = sums->total[i] * sums->shrink[i] + total_of(here);
     }
 }
 
@@ -376,11 +384,13 @@ INLINE void slope_vector(float *row, float *slopes, vf weight, const row_slopes 
     weight *= splat(by->stats.inverse_total);
     vf slope = load(slopes), left = weight;
     if (drops) {
-        slope *= masked(kept, splat(by->kept_scale));
+        slope = multiply_add(slope, masked(kept, splat(by->kept_scale)), splat(-by->mean));
         left = masked_product(kept, left, splat(by->kept_scale));
+    } else {
+        slope -= splat(by->mean);
     }
     store(row, left);
-    store(slopes, splat(by->scale) * weight * (slope - splat(by->mean)));
+    store(slopes, splat(by->scale) * weight * slope);
 }
 
 /* As weigh_words and weigh_rest: weights again, and the gradients of the scores. */

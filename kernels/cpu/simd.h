@@ -1,5 +1,8 @@
 /* One vector type for every instruction set: VL floats. Written with the compilers' vector extensions; the few
- * operations they lack use intrinsics where the set has them. */
+ * operations they lack use intrinsics where the set has them.
+ *
+ * Every set computes the same bits: docs/numerics.md is the contract. Files that include this are compiled without
+ * contraction, so a multiply-add is fused where multiply_add() says so, and nowhere else. */
 #ifndef SF_KERNELS_CPU_SIMD_H
 #define SF_KERNELS_CPU_SIMD_H
 
@@ -8,8 +11,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__AVX512F__) || defined(__AVX2__)
+#if defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(SF_USE_NEON)
+#include <arm_neon.h>
 #endif
 
 #include "base/random.h"
@@ -21,6 +26,8 @@
 enum { VL = 16, TILE_VECTORS = 4, SIDE_BY_SIDE = 8 };
 #elif defined(__AVX2__)
 enum { VL = 8, TILE_VECTORS = 2, SIDE_BY_SIDE = 4 };
+#elif defined(SF_USE_NEON)
+enum { VL = 4, TILE_VECTORS = 4, SIDE_BY_SIDE = 4 };
 #else
 enum { VL = 4, TILE_VECTORS = 2, SIDE_BY_SIDE = 4 };
 #endif
@@ -28,6 +35,7 @@ enum { TILE_ROWS = 6 };
 
 typedef float vf __attribute__((vector_size(4 * VL)));
 typedef int32_t vi __attribute__((vector_size(4 * VL)));
+typedef float quad __attribute__((vector_size(16)));
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -43,6 +51,32 @@ INLINE void store(float *at, vf v) {
 
 INLINE vf splat(float x) {
     return x - (vf){0};
+}
+
+#if defined(__SSE2__) && !defined(__FMA__)
+#define SF_WITHOUT_FMA
+#include "kernels/cpu/multiply_add.h"
+#endif
+
+/* a * b + c, rounded once. */
+INLINE vf multiply_add(vf a, vf b, vf c) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__SSE2__)
+    return (vf)multiply_add_through_doubles((__m128)a, (__m128)b, (__m128)c);
+#elif defined(SF_USE_NEON)
+    return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    for (int l = 0; l < VL; l++) c[l] = fmaf(a[l], b[l], c[l]);
+    return c;
+#endif
+}
+
+/* c - a * b, rounded once. */
+INLINE vf multiply_subtract(vf a, vf b, vf c) {
+    return multiply_add(-a, b, c);
 }
 
 /* a < b ? yes : no, lane by lane; no where either is NaN. */
@@ -94,10 +128,35 @@ INLINE vf masked_product(uint32_t bits, vf a, vf b) {
 #endif
 }
 
-#if defined(__AVX512F__)
-INLINE float sum_lanes(vf v) {
-    return _mm512_reduce_add_ps((__m512)v);
+/* Bits of the lanes at column `at` that are among the first `columns`. */
+INLINE uint32_t real_bits(size_t at, size_t columns) {
+    return at + VL <= columns ? UINT32_MAX : at < columns ? (UINT32_C(1) << (columns - at)) - 1 : 0;
 }
+
+/* The sum over a row is SUM_LANES partial sums, of the columns l, l + 16, l + 32, ... each, and one tree over them. */
+enum { SUM_LANES = 16, SUM_VECTORS = SUM_LANES / VL };
+
+typedef struct lane_sums {
+    vf at[SUM_VECTORS];
+} lane_sums;
+
+/* l + (l + 8), l + (l + 4), l + (l + 2), l + (l + 1). */
+INLINE float total_of(lane_sums sums) {
+#if defined(__AVX512F__)
+    const __m512 all = (__m512)sums.at[0];
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+    const quad four = (quad)_mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#elif defined(__AVX2__)
+    const __m256 eight = (__m256)(sums.at[0] + sums.at[1]);
+    const quad four = (quad)_mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#else
+    const quad four = (sums.at[0] + sums.at[2]) + (sums.at[1] + sums.at[3]);
+#endif
+    const quad two = four + __builtin_shufflevector(four, four, 2, 3, 2, 3);
+    return two[0] + two[1];
+}
+
+#if defined(__AVX512F__)
 INLINE float max_lanes(vf v) {
     return _mm512_reduce_max_ps((__m512)v);
 }
@@ -106,13 +165,6 @@ INLINE uint32_t lanes_from(vf v, float x) {
     return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(x), _CMP_GE_OQ);
 }
 #else
-INLINE float sum_lanes(vf v) {
-    float lanes[VL];
-    store(lanes, v);
-    for (int width = VL / 2; width > 0; width /= 2)
-        for (int l = 0; l < width; l++) lanes[l] += lanes[l + width];
-    return lanes[0];
-}
 INLINE float max_lanes(vf v) {
     float lanes[VL];
     store(lanes, v);
@@ -132,13 +184,6 @@ INLINE uint32_t lanes_from(vf v, float x) {
     return lane_bits_of(v >= splat(x));
 }
 #endif
-
-/* 1 in the lanes below `count`, 0 in the others. */
-INLINE vf first_lanes(size_t count) {
-    vf mask = {0};
-    for (size_t l = 0; l < VL; l++) mask[l] = l < count ? 1.0F : 0.0F;
-    return mask;
-}
 
 /* The first `count` < VL floats at `at`, `rest` in the other lanes. */
 INLINE vf load_first(const float *at, size_t count, float rest) {
@@ -161,45 +206,41 @@ INLINE void store_first(float *at, vf v, size_t count) {
 #endif
 }
 
+/* N is a multiple of 16. */
 INLINE float dot(const float *a, const float *b, size_t N) {
-    vf sum = {0};
+    lane_sums sums = {0};
 #pragma GCC unroll 4
-    for (size_t n = 0; n < N; n += VL) sum += load(a + n) * load(b + n);
-    return sum_lanes(sum);
+    for (size_t n = 0; n < N; n += SUM_LANES)
+        for (size_t v = 0; v < SUM_VECTORS; v++)
+            sums.at[v] = multiply_add(load(a + n + v * VL), load(b + n + v * VL), sums.at[v]);
+    return total_of(sums);
 }
 
 INLINE void add_scaled(float *y, float factor, const float *x, size_t N) {
 #pragma GCC unroll 4
-    for (size_t n = 0; n < N; n += VL) store(y + n, load(y + n) + splat(factor) * load(x + n));
+    for (size_t n = 0; n < N; n += VL) store(y + n, multiply_add(splat(factor), load(x + n), load(y + n)));
 }
 
 /* e^x for -87.3 <= x <= 88.7, within 2 units in the last place; NaN stays NaN. Of `count` vectors (at most
  * SIDE_BY_SIDE), a constant where this is inlined, a step at a time: alone, each step of a vector would wait for the
  * one before.
  *
- * x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, times 2^n. */
+ * x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, times 2^n. The sum with 1.5 * 2^23 holds n
+ * in its low bits, from where it goes into the exponent. */
 INLINE void exp_each_within(vf *x, size_t count) {
     static const float TAYLOR[] = {1.0F,         1.0F,          0.5F,          1.0F / 6.0F,
                                    1.0F / 24.0F, 1.0F / 120.0F, 1.0F / 720.0F, 1.0F / 5040.0F};
-    const vf rounder = splat(12582912.0F); /* 1.5 * 2^23: adding it rounds to an integer */
-    vf n[SIDE_BY_SIDE], p[SIDE_BY_SIDE];
-    for (size_t i = 0; i < count; i++) n[i] = x[i] * splat(1.44269504F) + rounder;
-    for (size_t i = 0; i < count; i++) n[i] -= rounder;
-    for (size_t i = 0; i < count; i++) x[i] -= n[i] * splat(0.693359375F);
-    for (size_t i = 0; i < count; i++) x[i] -= n[i] * splat(-2.12194440e-4F);
+    const vf rounder = splat(12582912.0F);
+    vf shifted[SIDE_BY_SIDE], n[SIDE_BY_SIDE], p[SIDE_BY_SIDE];
+    for (size_t i = 0; i < count; i++) shifted[i] = multiply_add(x[i], splat(1.44269504F), rounder);
+    for (size_t i = 0; i < count; i++) n[i] = shifted[i] - rounder;
+    for (size_t i = 0; i < count; i++) x[i] = multiply_add(n[i], splat(-0.693359375F), x[i]);
+    for (size_t i = 0; i < count; i++) x[i] = multiply_add(n[i], splat(2.12194440e-4F), x[i]);
     for (size_t i = 0; i < count; i++) p[i] = splat(TAYLOR[7]);
 #pragma GCC unroll 7
     for (int degree = 6; degree >= 0; degree--)
-        for (size_t i = 0; i < count; i++) p[i] = p[i] * x[i] + splat(TAYLOR[degree]);
-    for (size_t i = 0; i < count; i++) {
-#if defined(__AVX512F__)
-        x[i] = (vf)_mm512_scalef_ps((__m512)p[i], (__m512)n[i]);
-#else
-        const vi half = __builtin_convertvector(n[i], vi) / 2; /* two factors: 2^128 itself is no float */
-        const vi rest = __builtin_convertvector(n[i], vi) - half;
-        x[i] = p[i] * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
-#endif
-    }
+        for (size_t i = 0; i < count; i++) p[i] = multiply_add(p[i], x[i], splat(TAYLOR[degree]));
+    for (size_t i = 0; i < count; i++) x[i] = (vf)((vi)p[i] + ((vi)shifted[i] << 23));
 }
 
 /* exp of any x: 0 below -87.3, infinity above 88.7, NaN stays NaN. */
@@ -239,35 +280,64 @@ INLINE philox_keys philox_keys_of(const sf_index *index) {
     return keys;
 }
 
+/* Eight calls of Philox4x32-10 side by side, each in EIGHT_CALLS vectors of 64-bit lanes. Only the low half of a lane
+ * counts: the multiplication ignores the rest. */
 #if defined(__AVX512F__)
-INLINE __m512i xor_of_three(__m512i a, __m512i b, uint64_t c) {
+enum { EIGHT_CALLS = 1 };
+typedef __m512i lanes64;
+#define LANES64(operation) _mm512_##operation
+INLINE lanes64 xor_of_three(lanes64 a, lanes64 b, uint64_t c) {
     return _mm512_ternarylogic_epi64(a, b, _mm512_set1_epi64((long long)c), 0x96);
 }
+INLINE lanes64 high_halves(lanes64 v) { /* in the low ones */
+    return _mm512_shuffle_epi32(v, _MM_PERM_DDBB);
+}
+INLINE void place_draws(lanes64 out[EIGHT_CALLS], const uint32_t draws[8]) {
+    out[0] = _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)(const void *)draws));
+}
+#elif defined(__AVX2__)
+enum { EIGHT_CALLS = 2 };
+typedef __m256i lanes64;
+#define LANES64(operation) _mm256_##operation
+#define _mm256_set1_epi64  _mm256_set1_epi64x
+INLINE lanes64 xor_of_three(lanes64 a, lanes64 b, uint64_t c) {
+    return _mm256_xor_si256(_mm256_xor_si256(a, b), _mm256_set1_epi64x((long long)c));
+}
+INLINE lanes64 high_halves(lanes64 v) {
+    return _mm256_shuffle_epi32(v, _MM_SHUFFLE(3, 3, 1, 1));
+}
+/* Draws 0, 1, 4, 5 and 2, 3, 6, 7: so their bits are soon in order. */
+INLINE void place_draws(lanes64 out[EIGHT_CALLS], const uint32_t draws[8]) {
+    const __m256i all =
+        _mm256_permute4x64_epi64(_mm256_loadu_si256((const __m256i *)(const void *)draws), _MM_SHUFFLE(3, 1, 2, 0));
+    out[0] = _mm256_cvtepu32_epi64(_mm256_castsi256_si128(all));
+    out[1] = _mm256_cvtepu32_epi64(_mm256_extracti128_si256(all, 1));
+}
+#endif
 
-INLINE void philox_products(__m512i p[2], const __m512i x[4]) {
-    p[0] = _mm512_mul_epu32(x[0], _mm512_set1_epi64(0xD2511F53));
-    p[1] = _mm512_mul_epu32(x[2], _mm512_set1_epi64(0xCD9E8D57));
+#if defined(__AVX2__)
+INLINE void philox_products(lanes64 p[2], const lanes64 x[4]) {
+    p[0] = LANES64(mul_epu32)(x[0], LANES64(set1_epi64)(0xD2511F53));
+    p[1] = LANES64(mul_epu32)(x[2], LANES64(set1_epi64)(0xCD9E8D57));
 }
 
-/* Eight calls of Philox4x32-10 side by side, `count` (a constant where this is inlined) times, but for the last round:
- * the low half of lane i of x[n][w] is word w of draw draws[n][i]. */
-INLINE void philox_all_but_last(__m512i x[][4], const sf_index *index, const philox_keys *keys, const __m256i *draws,
+/* `count` (a constant where this is inlined) vectors of calls but for their last round: the low half of a lane of
+ * x[n][w] is word w of its draw. */
+INLINE void philox_all_but_last(lanes64 x[][4], const sf_index *index, const philox_keys *keys, const lanes64 *draws,
                                 size_t count) {
     for (size_t n = 0; n < count; n++) {
-        x[n][0] = _mm512_cvtepu32_epi64(draws[n]);
-        x[n][1] = _mm512_set1_epi64(index->sample);
-        x[n][2] = _mm512_set1_epi64(index->step);
-        x[n][3] = _mm512_set1_epi64(index->epoch);
+        x[n][0] = draws[n];
+        x[n][1] = LANES64(set1_epi64)(index->sample);
+        x[n][2] = LANES64(set1_epi64)(index->step);
+        x[n][3] = LANES64(set1_epi64)(index->epoch);
     }
 #pragma GCC unroll 9
     for (int round = 0; round < PHILOX_ROUNDS - 1; round++)
-        /* only the low 32 bits of a lane count: the multiplication ignores the rest; DDBB moves the high halves there
-         */
         for (size_t n = 0; n < count; n++) {
-            __m512i p[2];
+            lanes64 p[2];
             philox_products(p, x[n]);
-            x[n][0] = xor_of_three(_mm512_shuffle_epi32(p[1], _MM_PERM_DDBB), x[n][1], keys->rounds[round][0]);
-            x[n][2] = xor_of_three(_mm512_shuffle_epi32(p[0], _MM_PERM_DDBB), x[n][3], keys->rounds[round][1]);
+            x[n][0] = xor_of_three(high_halves(p[1]), x[n][1], keys->rounds[round][0]);
+            x[n][2] = xor_of_three(high_halves(p[0]), x[n][3], keys->rounds[round][1]);
             x[n][1] = p[1];
             x[n][3] = p[0];
         }
@@ -275,25 +345,33 @@ INLINE void philox_all_but_last(__m512i x[][4], const sf_index *index, const phi
 
 /* The last round, which leaves two words in a lane: 1 and 0 in pairs[0], 3 and 2 in pairs[1], the former in the low
  * half. */
-INLINE void philox_last(__m512i pairs[2], const __m512i x[4], const philox_keys *keys) {
-    __m512i p[2];
+INLINE void philox_last(lanes64 pairs[2], const lanes64 x[4], const philox_keys *keys) {
+    lanes64 p[2];
     philox_products(p, x);
-    pairs[0] = xor_of_three(p[1], _mm512_slli_epi64(x[1], 32), keys->last_high[0]);
-    pairs[1] = xor_of_three(p[0], _mm512_slli_epi64(x[3], 32), keys->last_high[1]);
+    pairs[0] = xor_of_three(p[1], LANES64(slli_epi64)(x[1], 32), keys->last_high[0]);
+    pairs[1] = xor_of_three(p[0], LANES64(slli_epi64)(x[3], 32), keys->last_high[1]);
 }
 #endif
 
 /* Eight calls of Philox4x32-10 side by side: words[w][i] is word w of draw draws[i]. */
 INLINE void philox_eight(uint32_t words[4][8], const sf_index *index, const philox_keys *keys,
                          const uint32_t draws[8]) {
-#if defined(__AVX512F__)
-    __m512i x[1][4], pairs[2];
-    const __m256i lanes = _mm256_loadu_si256((const __m256i *)(const void *)draws);
-    philox_all_but_last(x, index, keys, &lanes, 1);
-    philox_last(pairs, x[0], keys);
+#if defined(__AVX2__)
+    lanes64 placed[EIGHT_CALLS], x[EIGHT_CALLS][4];
+    place_draws(placed, draws);
+    philox_all_but_last(x, index, keys, placed, EIGHT_CALLS);
+    lanes64 pairs[EIGHT_CALLS][2];
+    for (size_t n = 0; n < EIGHT_CALLS; n++) philox_last(pairs[n], x[n], keys);
     for (size_t w = 0; w < 4; w++) {
-        const __m512i low = w % 2 == 1 ? pairs[w / 2] : _mm512_srli_epi64(pairs[w / 2], 32);
-        _mm256_storeu_si256((__m256i *)(void *)words[w], _mm512_cvtepi64_epi32(low));
+        lanes64 low[EIGHT_CALLS];
+        for (size_t n = 0; n < EIGHT_CALLS; n++)
+            low[n] = w % 2 == 1 ? pairs[n][w / 2] : LANES64(srli_epi64)(pairs[n][w / 2], 32);
+#if defined(__AVX512F__)
+        const __m256i in_order = _mm512_cvtepi64_epi32(low[0]);
+#else
+        const __m256i in_order = (__m256i)_mm256_shuffle_ps((__m256)low[0], (__m256)low[1], _MM_SHUFFLE(2, 0, 2, 0));
+#endif
+        _mm256_storeu_si256((__m256i *)(void *)words[w], in_order);
     }
 #else
     const uint64_t multiplier0 = 0xD2511F53U, multiplier1 = 0xCD9E8D57U;

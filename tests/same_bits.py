@@ -222,12 +222,12 @@ def compute(case, command):
         if len(trained) != len(case.attention.split(",")):
             raise Failed(f"{command}: case {case.name} trained {len(trained)} runs")
         ids = [run["id"] for run in trained]
-        by_name = {run["id"]: run["attention"] for run in trained}
         for path in sorted((folder / "runs" / "checkpoints").glob("*.safetensors")):
             add(pieces_of_checkpoint(path))
-        add([("export " + by_name[ids[0]], output("export", ids[0], "--format", "safetensors", "--out",
-                                                  str(folder / "weights.safetensors")) +
-              (folder / "weights.safetensors").read_bytes()), ("export csv", output("export", ids[-1]))])
+        exported = folder / "exported.safetensors"
+        output("export", ids[0], "--format", "safetensors", "--out", str(exported))
+        add(pieces_of_checkpoint(exported))
+        add([("export csv", output("export", ids[-1]))])
         add(pieces_of_json(output("analyze", *ids, "--json", "--samples", "3", "--figures", str(folder / "analysis"),
                                   *case.theory, *case.machine, *case.analyze), "analyze"))
         add(pieces_of_json(output("landscape", *ids[:16], "--json", "--samples", "7", "--figures", str(folder / "landscape"),

@@ -4,6 +4,6 @@
 
 /* Raised by every change that alters the bits of a trained model: data, streams, initial weights, order of arithmetic.
  */
-#define SF_NUMERICS_VERSION 3
+#define SF_NUMERICS_VERSION 4
 
 #endif

@@ -10,10 +10,10 @@ enum { LANES = 16, STRETCH = 1024 };
 /* As sums over a row in docs/numerics.md, in double. */
 static double sum_of_squares(const float *x, size_t count) {
     double sums[LANES] = {0};
-    for (size_t first = 0; first < count; first += LANES) {
-        const size_t now = sf_smaller(count - first, LANES);
-        for (size_t l = 0; l < now; l++) sums[l] += (double)x[first + l] * (double)x[first + l];
-    }
+    size_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (size_t l = 0; l < LANES; l++) sums[l] += (double)x[i + l] * (double)x[i + l];
+    for (size_t l = 0; i + l < count; l++) sums[l] += (double)x[i + l] * (double)x[i + l];
     for (size_t half = LANES / 2; half > 0; half /= 2)
         for (size_t l = 0; l < half; l++) sums[l] += sums[l + half];
     return sums[0];

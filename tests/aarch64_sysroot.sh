@@ -45,7 +45,7 @@ done
 # /lib is /usr/lib, as on an installed system, and links lead to places inside.
 if [ -d "$folder/lib" ] && [ ! -L "$folder/lib" ]; then
     cp -a "$folder/lib/." "$folder/usr/lib/"
-    rm -r "$folder/lib"
+    rm -r "${folder:?}/lib"
 fi
 [ -e "$folder/lib" ] || ln -s usr/lib "$folder/lib"
 find "$folder" -type l -lname '/*' | while read -r link; do

@@ -250,9 +250,12 @@ static void exact_points(void **state) {
         assert_same(sf_log10(strtod(text, NULL)), n);
     }
     for (int n = -1074; n <= 1023; n++) assert_same(sf_pow(2, n), ldexp(1, n));
-    for (double base = 2, power; base < 40; base++) {
-        power = base;
-        for (int n = 1; power < 0x1p53; n++, power *= base) assert_same(sf_pow(base, n), power);
+    for (uint64_t base = 2; base < 40; base++) {
+        uint64_t power = base;
+        for (int n = 1; power < UINT64_C(1) << 53; n++) {
+            assert_same(sf_pow((double)base, n), (double)power);
+            power *= base;
+        }
     }
     assert_same(sf_pow(0.9, 1), 0.9);
     assert_same(sf_pow(0.37, 0), 1);

@@ -137,10 +137,11 @@ static sf_status make_folders(const sf_store *store) {
     const int why = stat(checkpoints, &about) != 0 ? errno : S_ISDIR(about.st_mode) ? 0 : ENOTDIR;
     if (why == 0) return SF_OK;
     if (why == ENOENT)
-        return sf_fail(SF_IO_ERROR,
-                       "the folder '%s' is not there; put it back (is its disk mounted?), or make an empty folder there "
-                       "and the runs that a command names are computed again",
-                       checkpoints);
+        return sf_fail(
+            SF_IO_ERROR,
+            "the folder '%s' is not there; put it back (is its disk mounted?), or make an empty folder there "
+            "and the runs that a command names are computed again",
+            checkpoints);
     return sf_fail(SF_IO_ERROR, "the folder '%s' cannot be used: %s; put back the folder of this store's checkpoints",
                    checkpoints, strerror(why));
 }

@@ -1,6 +1,6 @@
-"""The run store under everything that can happen to it: kills, company, full disks, damage, failing calls.
+"""The run store under everything that can happen to it: kills, company, full disks, damage.
 
-$SEMFOCUS is the program, $SEMFOCUS_FAILING the library that makes calls fail, $SEMFOCUS_THOROUGH tries every case."""
+$SEMFOCUS is the program, $SEMFOCUS_THOROUGH tries every case."""
 import hashlib
 import json
 import os
@@ -21,9 +21,7 @@ from options import last_wins  # noqa: E402  pylint: disable=wrong-import-positi
 import seal  # pylint: disable=wrong-import-position
 
 PROGRAM = str(Path(os.environ.get("SEMFOCUS", ROOT / "build" / "semfocus")).resolve())
-FAILING = os.environ.get("SEMFOCUS_FAILING")
 THOROUGH = bool(os.environ.get("SEMFOCUS_THOROUGH"))
-SANITIZED = bool(os.environ.get("SEMFOCUS_SANITIZED"))
 SMALL = ["even-pairs", "--length", "6", "--train-count", "75", "--heldout-count", "20", "--blocks", "1", "--width", "8",
          "--mlp-width", "8", "--checkpoint-seconds", "0"]
 
@@ -517,43 +515,6 @@ class Listing(Case):
             self.assertFalse([name for name in header if name.startswith("optimizer")])
         self.sentence(run("export", "zz", "--store", self.store), (2,), "zz")
         self.sentence(run("export", row["id"], "--store", self.store, "--best"), (2,), "--best")
-
-
-@unittest.skipUnless(FAILING, "SEMFOCUS_FAILING names no library")
-@unittest.skipIf(SANITIZED, "sanitizers bring allocators of their own")
-class FailingCalls(Case):
-    """The N-th allocation or writing call fails, for every N of a short training."""
-    WORDS = ["--epochs", 2, "--threads", 1]
-
-    def count(self):
-        counts = self.folder / "counts"
-        self.good(self.train(*self.WORDS, store=self.folder / "counted", env={"LD_PRELOAD": FAILING, "FAIL_COUNT": str(counts)}))
-        return map(int, counts.read_text().split())
-
-    def each(self, variable, total, reason=r"\S"):
-        expected = self.undisturbed(*self.WORDS)
-        failures = 0
-        for number in range(1, total + 1):
-            store = self.folder / f"{variable}-{number}"
-            done = self.train(*self.WORDS, store=store, env={"LD_PRELOAD": FAILING, variable: str(number)})
-            self.assertIn(done.code, (0, 1), done)
-            failures += done.code == 1
-            if done.code == 1:
-                self.assertRegex(done.err, reason, done)
-            if (store / "checkpoints").is_dir():
-                self.assertFalse(list((store / "checkpoints").glob("*.part")), done)
-            self.good(self.train(*self.WORDS, store=store))
-            self.assertEqual(final_files(store), expected, f"{variable}={number}")
-            shutil.rmtree(store)
-        self.assertGreater(failures, 0)
-
-    def test_allocations(self):
-        allocations, _ = self.count()
-        self.each("FAIL_ALLOCATION", allocations)
-
-    def test_writes(self):
-        _, writes = self.count()
-        self.each("FAIL_WRITE", writes, "No space left|disk of the store .* is full; make room")
 
 
 class Size(Case):

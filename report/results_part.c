@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/elementary.h"
 #include "lab/verdict.h"
 #include "report/svg.h"
 
@@ -26,7 +27,7 @@ static void print_factor(FILE *out, const sf_group *group, const char *goal) {
 
 static void print_verdict(FILE *out, const sf_group *group, const char *goal) {
     const bool found = (group->speed == SF_BETTER || group->speed == SF_WORSE) &&
-                       (group->converged == 0 || fabs(log(group->speedup)) >= log(1.005));
+                       (group->converged == 0 || fabs(sf_log(group->speedup)) >= sf_log(1.005));
     fputs(found ? "<li class=\"found\">" : "<li>", out);
     if (found) print_factor(out, group, goal);
     fputs("<p>", out);

@@ -84,6 +84,7 @@ def set_totals(database, table, column, sums):
 
 def seal(database):
     """Everything in an open database of the newest schema; the caller commits."""
+    database.row_factory, database.text_factory = None, bytes  # text may be no UTF-8
     set_totals(database, "surfaces", "points_seal", totals(POINT, database.execute("SELECT * FROM surface_points")))
     set_seals(database, "surfaces", SURFACE)
     set_totals(database, "runs", "curve_seal", epoch_totals(database.execute("SELECT * FROM epochs")))

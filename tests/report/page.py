@@ -172,7 +172,7 @@ class StudyCase(Case):
 def make_up(store, curve):
     """Replaces the curves of a store's runs: curve(run) gives rows (tr-ce, tr-ac, va-ce, va-ac), one per epoch. `run` has the
     columns of the table, its settings and the number of its seed, from 0."""
-    with sqlite3.connect(store / "runs.db") as database:
+    with seal.changed(store) as database:
         database.row_factory = sqlite3.Row
         runs = [dict(row) for row in database.execute("SELECT * FROM runs ORDER BY number")]
         seeds = sorted({run["seed"] for run in runs})

@@ -2,11 +2,10 @@
 import json
 import os
 import re
-import sqlite3
 import unittest
 import xml.etree.ElementTree as ET
 
-from page import Case, Page, jump, make_up, read_csv, read_json, run
+from page import Case, Page, jump, make_up, read_csv, read_json, run, seal
 
 TINY = ["--length", "12", "--train-count", "4", "--heldout-count", "250", "--blocks", "1", "--width", "4", "--mlp-width", "4",
         "--epochs", "1"]
@@ -292,7 +291,7 @@ class Thresholds(MadeUp):
 
 class Shares(MadeUp):
     def environments(self, change):
-        with sqlite3.connect(self.folder / "semfocus-runs" / "runs.db") as database:
+        with seal.changed(self.folder / "semfocus-runs") as database:
             for number, attention, seed, text in list(database.execute("SELECT number, attention, seed, environment FROM runs")):
                 facts = json.loads(text)
                 change(attention, seed, facts)
@@ -334,7 +333,7 @@ class Words(MadeUp):
         def curve(run):
             return {"full": jump(4, 9), "topk:3": jump(None, 9)}.get(run["attention"])
         self.study(curve, "--attention", "full,topk:3,topk:4,topk:5", "--seeds", "2")
-        with sqlite3.connect(self.folder / "semfocus-runs" / "runs.db") as database:
+        with seal.changed(self.folder / "semfocus-runs") as database:
             database.execute("DELETE FROM epochs WHERE run IN (SELECT number FROM runs WHERE attention = 'topk:5')")
             database.execute("UPDATE runs SET epochs = 0, checkpoint_epoch = 0, converged_epoch = NULL WHERE attention = 'topk:5'")
             database.execute("UPDATE runs SET status = 'pending' WHERE attention IN ('topk:4', 'topk:5')")

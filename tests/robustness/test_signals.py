@@ -104,7 +104,7 @@ class Signals(StoreCase):
 
     def test_surfaces_and_entries_of_the_paper(self):
         id, = self.train("topk:3")
-        for words in (["landscape", id, "--grid", 401, "--samples", 0], ["paper", "run", "fig-7-8", "--scale", "paper"],
+        for words in (["landscape", id, "--grid", 401, "--samples", 0], ["paper", "run", "fig-7", "--scale", "paper"],
                       ["compare", "even-pairs", "--epochs", 100000, "--out", self.folder / "r.html"]):
             for sent in (signal.SIGINT, signal.SIGTERM):
                 process = self.start(*words, "--store", self.store, "--quiet")

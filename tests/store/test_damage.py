@@ -14,7 +14,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from test_store import PROGRAM, SMALL, Case, final_files, run, seal, start, wait_until
+from test_store import PROGRAM, SMALL, Case, final_files, last_wins, run, seal, start, wait_until
 
 MORE = int(os.environ.get("SEMFOCUS_FLIPS", "1"))
 SEED = 20261116
@@ -437,7 +437,7 @@ class Unreachable(Case):
         for path in (self.folder, self.store, *self.store.rglob("*")):
             os.chown(path, NOBODY, NOBODY)
         finished = [row for row in self.content()["epochs"] if row[0] <= 3]
-        process = subprocess.Popen([PROGRAM, "train", *SMALL, "--store", str(self.store), "--quiet", *map(str, words)], text=True,
+        process = subprocess.Popen([PROGRAM, *last_wins(["train", *SMALL, "--store", str(self.store), "--quiet", *map(str, words)])], text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, user=NOBODY)
         wait_until(lambda: self.epochs() > 30)
         os.chmod(self.checkpoints, stat.S_IRUSR)
@@ -448,7 +448,7 @@ class Unreachable(Case):
         self.assertGreater(len(rows), 30)
         self.assertEqual([row for row in rows if row[0] <= 3], finished)
         for _ in range(2):
-            done = subprocess.run([PROGRAM, "train", *SMALL, "--store", str(self.store), "--quiet", *map(str, words)], text=True,
+            done = subprocess.run([PROGRAM, *last_wins(["train", *SMALL, "--store", str(self.store), "--quiet", *map(str, words)])], text=True,
                                   capture_output=True, timeout=60, check=False, user=NOBODY)
             self.assertEqual(done.returncode, 1, done)
             self.assertEqual(self.content()["epochs"], rows, "rows were lost by a command that could not go on")

@@ -84,7 +84,13 @@ def set_totals(database, table, column, sums):
 
 def seal(database):
     """Everything in an open database of the newest schema; the caller commits."""
+    as_read = database.row_factory, database.text_factory
     database.row_factory, database.text_factory = None, bytes  # text may be no UTF-8
+    seal_all(database)
+    database.row_factory, database.text_factory = as_read
+
+
+def seal_all(database):
     set_totals(database, "surfaces", "points_seal", totals(POINT, database.execute("SELECT * FROM surface_points")))
     set_seals(database, "surfaces", SURFACE)
     set_totals(database, "runs", "curve_seal", epoch_totals(database.execute("SELECT * FROM epochs")))

@@ -335,7 +335,8 @@ class Words(MadeUp):
         self.study(curve, "--attention", "full,topk:3,topk:4,topk:5", "--seeds", "2")
         with seal.changed(self.folder / "semfocus-runs") as database:
             database.execute("DELETE FROM epochs WHERE run IN (SELECT number FROM runs WHERE attention = 'topk:5')")
-            database.execute("UPDATE runs SET epochs = 0, checkpoint_epoch = 0, converged_epoch = NULL WHERE attention = 'topk:5'")
+            database.execute("UPDATE runs SET epochs = 0, checkpoint_epoch = NULL, checkpoint_hash = NULL, converged_epoch = NULL,"
+                             " best_epoch = NULL, best_saved_epoch = NULL, best_hash = NULL WHERE attention = 'topk:5'")
             database.execute("UPDATE runs SET status = 'pending' WHERE attention IN ('topk:4', 'topk:5')")
         rows, text, page = self.report()
         lines = {line.split()[0]: line for line in text.splitlines() if re.match(r"\S+ +\d/\d", line)}

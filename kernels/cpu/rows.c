@@ -8,6 +8,11 @@ static bool all_equal(const float *row, size_t C) {
     return true;
 }
 
+/* The vector at column `at`, with 0 in the padding of its row. */
+INLINE vf only_real(vf v, size_t at, size_t C, size_t Cp) {
+    return C == Cp ? v : masked(real_bits(at, C), v);
+}
+
 void sf_rows_norm(float *y /* [R,Cp] */, float *rstd /* [R] */, const float *x /* [R,Cp] */, float epsilon, size_t R,
                   size_t C) {
     const size_t Cp = sf_padded(C);
@@ -22,7 +27,7 @@ void sf_rows_norm(float *y /* [R,Cp] */, float *rstd /* [R] */, const float *x /
         for (size_t c = 0; c < Cp; c += SUM_LANES)
             for (size_t v = 0; v < SUM_VECTORS; v++) {
                 const size_t at = c + v * VL;
-                const vf centred = masked(real_bits(at, C), load(in + at) - mean);
+                const vf centred = only_real(load(in + at) - mean, at, C, Cp);
                 squares.at[v] = multiply_add(centred, centred, squares.at[v]);
                 store(out + at, centred);
             }
@@ -52,7 +57,7 @@ void sf_rows_norm_backward(float *dx /* [R,Cp] */, const float *dy /* [R,Cp] */,
         const vf factor = splat(rstd[r]);
         for (size_t c = 0; c < Cp; c += VL) {
             const vf across = multiply_subtract(load(normed + c), along, load(up + c) - mean);
-            const vf slope = masked(real_bits(c, C), across);
+            const vf slope = only_real(across, c, C, Cp);
             store(out + c, add ? multiply_add(factor, slope, load(out + c)) : factor * slope);
         }
     }
@@ -170,11 +175,9 @@ INLINE void draw_some(uint64_t kept[DRAWN_AT_ONCE], sf_drop_mask mask, const sf_
                       const uint32_t first_draws[DRAWN_AT_ONCE]) {
 #if defined(__AVX2__)
     lanes64 draws[DRAWN_AT_ONCE * EIGHT_CALLS], x[DRAWN_AT_ONCE * EIGHT_CALLS][4];
-    for (size_t n = 0; n < DRAWN_AT_ONCE; n++) {
-        uint32_t eight[8];
-        for (uint32_t i = 0; i < 8; i++) eight[i] = first_draws[n] + i;
-        place_draws(draws + n * EIGHT_CALLS, eight);
-    }
+    const __m256i consecutive = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    for (size_t n = 0; n < DRAWN_AT_ONCE; n++)
+        place_draws(draws + n * EIGHT_CALLS, _mm256_add_epi32(consecutive, _mm256_set1_epi32((int)first_draws[n])));
     philox_all_but_last(x, index, keys, draws, DRAWN_AT_ONCE * EIGHT_CALLS);
     for (size_t n = 0; n < DRAWN_AT_ONCE; n++) {
         lanes64 pairs[EIGHT_CALLS][2], firsts[EIGHT_CALLS], seconds[EIGHT_CALLS];

@@ -292,8 +292,8 @@ INLINE lanes64 xor_of_three(lanes64 a, lanes64 b, uint64_t c) {
 INLINE lanes64 high_halves(lanes64 v) { /* in the low ones */
     return _mm512_shuffle_epi32(v, _MM_PERM_DDBB);
 }
-INLINE void place_draws(lanes64 out[EIGHT_CALLS], const uint32_t draws[8]) {
-    out[0] = _mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)(const void *)draws));
+INLINE void place_draws(lanes64 out[EIGHT_CALLS], __m256i draws) {
+    out[0] = _mm512_cvtepu32_epi64(draws);
 }
 #elif defined(__AVX2__)
 enum { EIGHT_CALLS = 2 };
@@ -307,9 +307,8 @@ INLINE lanes64 high_halves(lanes64 v) {
     return _mm256_shuffle_epi32(v, _MM_SHUFFLE(3, 3, 1, 1));
 }
 /* Draws 0, 1, 4, 5 and 2, 3, 6, 7: so their bits are soon in order. */
-INLINE void place_draws(lanes64 out[EIGHT_CALLS], const uint32_t draws[8]) {
-    const __m256i all =
-        _mm256_permute4x64_epi64(_mm256_loadu_si256((const __m256i *)(const void *)draws), _MM_SHUFFLE(3, 1, 2, 0));
+INLINE void place_draws(lanes64 out[EIGHT_CALLS], __m256i draws) {
+    const __m256i all = _mm256_permute4x64_epi64(draws, _MM_SHUFFLE(3, 1, 2, 0));
     out[0] = _mm256_cvtepu32_epi64(_mm256_castsi256_si128(all));
     out[1] = _mm256_cvtepu32_epi64(_mm256_extracti128_si256(all, 1));
 }
@@ -358,7 +357,7 @@ INLINE void philox_eight(uint32_t words[4][8], const sf_index *index, const phil
                          const uint32_t draws[8]) {
 #if defined(__AVX2__)
     lanes64 placed[EIGHT_CALLS], x[EIGHT_CALLS][4];
-    place_draws(placed, draws);
+    place_draws(placed, _mm256_loadu_si256((const __m256i *)(const void *)draws));
     philox_all_but_last(x, index, keys, placed, EIGHT_CALLS);
     lanes64 pairs[EIGHT_CALLS][2];
     for (size_t n = 0; n < EIGHT_CALLS; n++) philox_last(pairs[n], x[n], keys);

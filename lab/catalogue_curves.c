@@ -137,7 +137,7 @@ static sf_status judge_accuracy_of(sf_paper *paper, size_t group, const group_cu
                             .theirs = values + most,
                             .differences = values + 2 * most,
                             .counters = counters,
-                            .guess = sf_paper_guess(sf_study_group(paper->study, group)->task)};
+                            .guess = sf_paper_guess(paper, group)};
     for (size_t i = 0; i < ours->count; i++) {
         const run_curve *partner = find_seed(full, ours->runs[i].seed);
         if (partner == NULL || isnan(ours->runs[i].last_heldout) || isnan(partner->last_heldout)) continue;
@@ -288,14 +288,14 @@ static sf_status last_accuracies(double **out, size_t *count, const sf_paper *pa
 sf_status sf_rows_of_generalizing(sf_paper *paper, sf_store *store) {
     (void)store;
     for (size_t g = 0; g < sf_study_group_count(paper->study); g++) {
-        const char *task = sf_study_group(paper->study, g)->task;
         double *heldout;
         size_t count;
         sf_paper_row *row;
-        if (!sf_paper_is_full(paper, g) || isnan(sf_paper_guess(task))) continue;
+        if (!sf_paper_is_full(paper, g) || isnan(sf_paper_guess(paper, g))) continue;
         SF_TRY(sf_paper_add_group_row(&row, paper, g, ""));
         SF_TRY(last_accuracies(&heldout, &count, paper, g));
-        sf_rule_generalizes(row, heldout, count, sf_paper_guess(task), sf_paper_generalizes(task));
+        sf_rule_generalizes(row, heldout, count, sf_paper_guess(paper, g),
+                            sf_paper_generalizes(sf_study_group(paper->study, g)->task));
         sf_release(heldout);
     }
     return SF_OK;
@@ -304,14 +304,13 @@ sf_status sf_rows_of_generalizing(sf_paper *paper, sf_store *store) {
 sf_status sf_rows_of_guessing(sf_paper *paper, sf_store *store) {
     (void)store;
     for (size_t g = 0; g < sf_study_group_count(paper->study); g++) {
-        const char *task = sf_study_group(paper->study, g)->task;
         double *heldout;
         size_t count;
         sf_paper_row *row;
-        if (isnan(sf_paper_guess(task))) continue;
+        if (isnan(sf_paper_guess(paper, g))) continue;
         SF_TRY(sf_paper_add_group_row(&row, paper, g, ""));
         SF_TRY(last_accuracies(&heldout, &count, paper, g));
-        sf_rule_near_guess(row, heldout, count, sf_paper_guess(task));
+        sf_rule_near_guess(row, heldout, count, sf_paper_guess(paper, g));
         sf_release(heldout);
     }
     return SF_OK;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "semfocus/task.h"
 
 /* The first row about the task, or the first of all: rows with equal families are corrected together. */
 static size_t family_of(const sf_paper *paper, const char *task) {
@@ -106,29 +107,26 @@ sf_status sf_paper_pairs_of(sf_run_pair **out, size_t *count, const sf_paper *pa
     return SF_OK;
 }
 
-/* Shares of 3000 samples, but for fair bits. */
+/* The tasks of the paper. */
 static const struct known_task {
-    const char *task;
-    double guess;
+    const char *name;
     bool generalizes;
-} known_tasks[] = {{"listops", 16.6, true},
-                   {"even-pairs", 50, true},
-                   {"missing-duplicate", 50, true},
-                   {"stack-manipulation", 50, true},
-                   {"parity", 50, false},
-                   {"cycle-navigation", 20, false},
-                   {"modular-arithmetic-brackets", 27.5, false},
-                   {"solve-equation", 20, false}};
+} known_tasks[] = {{"listops", true},           {"even-pairs", true},
+                   {"missing-duplicate", true}, {"stack-manipulation", true},
+                   {"parity", false},           {"cycle-navigation", false},
+                   {"solve-equation", false},   {"modular-arithmetic-brackets", false}};
 
 static const struct known_task *find_known(const char *task) {
     for (size_t i = 0; i < sizeof known_tasks / sizeof *known_tasks; i++)
-        if (strcmp(known_tasks[i].task, task) == 0) return &known_tasks[i];
+        if (strcmp(known_tasks[i].name, task) == 0) return &known_tasks[i];
     return NULL;
 }
 
-double sf_paper_guess(const char *task) {
-    const struct known_task *known = find_known(task);
-    return known != NULL ? known->guess : NAN;
+double sf_paper_guess(const sf_paper *paper, size_t group) {
+    const char *name = sf_study_group(paper->study, group)->task;
+    const sf_task *task;
+    if (find_known(name) == NULL || sf_task_find(&task, name) != SF_OK) return NAN;
+    return sf_task_chance(task, (size_t)sf_paper_run_of(paper, group, 0)->config.length);
 }
 
 bool sf_paper_generalizes(const char *task) {

@@ -24,8 +24,8 @@ typedef struct sf_run_pair { /* of one seed */
 /* The finished runs of a group, each with its finished partner in the baseline. Release with sf_release(). */
 sf_status sf_paper_pairs_of(sf_run_pair **out, size_t *count, const sf_paper *paper, sf_store *store, size_t group);
 
-/* Share of the most frequent label, in percent; NaN: not known. */
-double sf_paper_guess(const char *task);
+/* The chance level of the group's task, in percent; NaN: it is none of the paper's. */
+double sf_paper_guess(const sf_paper *paper, size_t group);
 /* Whether the paper finds that full attention generalizes; false as well where it says nothing (see sf_paper_guess). */
 bool sf_paper_generalizes(const char *task);
 

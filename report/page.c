@@ -309,11 +309,12 @@ static void print_reading(FILE *out, const sf_study *study) {
 static void print_ending(FILE *out, const sf_study *study, const char *command) {
     fputs("<section>\n<h2>Make it again</h2>\n<pre><code>", out);
     sf_markup_text(out, command);
-    fputs("</code></pre>\n"
-          "<p class=\"note\">The same command gives the same numbers, bit by bit, on any number of threads of one kind "
-          "of CPU (its instruction set is named above); only times differ.</p>\n"
-          "</section>\n",
-          out);
+    fputs(
+        "</code></pre>\n"
+        "<p class=\"note\">The same command gives the same numbers, bit by bit, on any CPU and any number of threads; "
+        "only times differ.</p>\n"
+        "</section>\n",
+        out);
     print_reading(out, study);
     fprintf(out, "</main>\n<script>\n%s</script>\n</body>\n</html>\n", sf_page_js);
 }

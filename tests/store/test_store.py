@@ -272,6 +272,7 @@ class Damage(Case):
         self.good(self.train("--epochs", 5, env={"SEMFOCUS_ISA": other}))
         now, = self.runs()
         self.assertEqual((now["id"], now["epochs"], now["isa"]), (row["id"], 5, other))
+        self.assertEqual(final_files(self.store), self.undisturbed("--epochs", 5))
 
     def change(self, sql):
         with sqlite3.connect(self.store / "runs.db") as database:

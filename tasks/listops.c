@@ -148,7 +148,11 @@ static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
 static double chance(size_t length) {
     static const double shortest[] = {0.122, 0.102, 0.115, 0.121, 0.130, 0.136, 0.141, 0.148, 0.153, 0.151};
     enum { FIRST = 4, TABULATED = sizeof shortest / sizeof *shortest };
-    return length < FIRST + TABULATED ? shortest[length - FIRST] : length < 20 ? 0.150 : length < 200 ? 0.155 : length < 450 ? 0.158 : 0.162;
+    return length < FIRST + TABULATED ? shortest[length - FIRST]
+           : length < 20              ? 0.150
+           : length < 200             ? 0.155
+           : length < 450             ? 0.158
+                                      : 0.162;
 }
 
 static const char *const recipe[] = {"length", "599",  "epochs", "200",  "blocks",    "10", "lr", "1.0",

@@ -44,12 +44,13 @@ static void draw_line(FILE *out, sf_measure condition, size_t i, double sink_rat
 }
 
 static void draw_panel(FILE *out, sf_measure condition, size_t beta, int panels) {
+    const size_t row = beta / 3, column = beta % 3;
     const double width = panels == 1 ? LONE_WIDTH : SIDE, height = panels == 1 ? LONE_HEIGHT : SIDE;
-    const double left = LEFT + (double)(beta % 3) * (SIDE + GAP), top = TOP + (double)(beta / 3) * (SIDE + ROW_GAP);
+    const double left = LEFT + (double)column * (SIDE + GAP), top = TOP + (double)row * (SIDE + ROW_GAP);
     const sf_scale x = {.low = 0, .high = 1, .from = left, .to = left + width};
     const sf_scale y = {.low = lowest_c2, .high = highest_c2, .is_log = true, .from = top + height, .to = top};
     sf_svg_axis(out, &x, &y, true, false, "c1 = δh / δs");
-    sf_svg_axis(out, &x, &y, false, false, beta % 3 == 0 ? "least c2 = Δh / δs" : "");
+    sf_svg_axis(out, &x, &y, false, false, column == 0 ? "least c2 = Δh / δs" : "");
     if (panels > 1)
         fprintf(out, "<text class=\"key\" x=\"%.1f\" y=\"%.1f\">β = %g</text>\n", left, top - 8,
                 sf_paper_sink_ratios[beta]);

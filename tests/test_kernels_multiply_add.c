@@ -96,8 +96,8 @@ static void check_product(uint32_t i, int exponent, uint32_t most) {
     const int k = 12 + (int)(random_word(i, 3) % 12);
     const size_t depth = 1 + random_word(i, 4) % (K - 1);
     float A[M * K] = {0}, B[K * N] = {0}, C[M * N];
-    for (uint32_t m = 0; m < M; m++) {
-        A[m * K] = ldexpf((float)(random_word(M * i + m, 0) % most), exponent + 1);
+    for (size_t m = 0; m < M; m++) {
+        A[m * K] = ldexpf((float)(random_word(M * i + (uint32_t)m, 0) % most), exponent + 1);
         A[m * K + depth] = ldexpf(1.0F + ldexpf(1.0F, -k), exponent / 2);
     }
     for (size_t n = 0; n < N; n++) {

@@ -495,8 +495,9 @@ static void formulas_against_bisection(void **state) {
     size_t finite = 0, none = 0;
     for (size_t i = 0; i < SF_PAPER_DISPERSIONS; i++)
         for (size_t b = 0; b < SF_PAPER_SINK_RATIOS; b++)
-            for (double c1 = 0; c1 < 1; c1 += 0.07)
+            for (int step = 0; step < 15; step++)
                 for (int x = 0; x < 2; x++) {
+                    const double c1 = 0.07 * step;
                     const sf_measure condition = x ? SF_CONDITION_X : SF_CONDITION_W;
                     const double dispersion = sf_paper_dispersions[i], beta = sf_paper_sink_ratios[b];
                     const double least = sf_condition_least_c2(condition, dispersion, beta, c1);

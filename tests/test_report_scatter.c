@@ -42,7 +42,11 @@ typedef struct circle {
 static size_t circles_of(circle *out, const char *svg) {
     size_t count = 0;
     for (const char *at = svg; (at = strstr(at, "<circle cx=\"")) != NULL; at++) {
-        assert_int_equal(sscanf(at, "<circle cx=\"%lf\" cy=\"%lf\"", &out[count].x, &out[count].y), 2);
+        char *end;
+        out[count].x = strtod(at + strlen("<circle cx=\""), &end);
+        assert_int_equal(strncmp(end, "\" cy=\"", 6), 0);
+        out[count].y = strtod(end + 6, &end);
+        assert_int_equal(*end, '"');
         count++;
     }
     return count;

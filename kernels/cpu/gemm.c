@@ -35,8 +35,8 @@ INLINE bool tile_through_doubles(float *C, size_t C_row, sf_left A, sf_right B, 
     four_doubles sums[TILE_ROWS][TILE_VECTORS];
     for (size_t m = 0; m < rows; m++)
         for (size_t v = 0; v < vectors; v++) {
-            const float *from = add ? C + m * C_row : bias;
-            sums[m][v] = widened((__m128)(from != NULL ? load(from + v * VL) : splat(0.0F)));
+            const vf begin = add ? load(C + m * C_row + v * VL) : bias != NULL ? load(bias + v * VL) : splat(0.0F);
+            sums[m][v] = widened((__m128)begin);
         }
     __m128i doubtful = _mm_setzero_si128();
     _MM_SET_EXCEPTION_STATE(0);

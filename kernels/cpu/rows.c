@@ -174,11 +174,12 @@ enum { DRAWN_AT_ONCE = 1 };
 INLINE void draw_some(uint64_t kept[DRAWN_AT_ONCE], sf_drop_mask mask, const sf_index *index, const philox_keys *keys,
                       const uint32_t first_draws[DRAWN_AT_ONCE]) {
 #if defined(__AVX2__)
-    lanes64 draws[DRAWN_AT_ONCE * EIGHT_CALLS], x[DRAWN_AT_ONCE * EIGHT_CALLS][4];
+    enum { CALLS = DRAWN_AT_ONCE * EIGHT_CALLS };
+    lanes64 draws[CALLS], x[CALLS][4];
     const __m256i consecutive = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     for (size_t n = 0; n < DRAWN_AT_ONCE; n++)
         place_draws(draws + n * EIGHT_CALLS, _mm256_add_epi32(consecutive, _mm256_set1_epi32((int)first_draws[n])));
-    philox_all_but_last(x, index, keys, draws, DRAWN_AT_ONCE * EIGHT_CALLS);
+    philox_all_but_last(x, index, keys, draws, CALLS);
     for (size_t n = 0; n < DRAWN_AT_ONCE; n++) {
         lanes64 pairs[EIGHT_CALLS][2], firsts[EIGHT_CALLS], seconds[EIGHT_CALLS];
         for (size_t i = 0; i < EIGHT_CALLS; i++) {

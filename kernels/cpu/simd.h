@@ -35,6 +35,7 @@ enum { TILE_ROWS = 6 };
 
 typedef float vf __attribute__((vector_size(4 * VL)));
 typedef int32_t vi __attribute__((vector_size(4 * VL)));
+typedef uint32_t vu __attribute__((vector_size(4 * VL))); /* may overflow */
 typedef float quad __attribute__((vector_size(16)));
 
 #define INLINE static inline __attribute__((always_inline))
@@ -226,7 +227,8 @@ INLINE void add_scaled(float *y, float factor, const float *x, size_t N) {
  * one before.
  *
  * x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, times 2^n. The sum with 1.5 * 2^23 holds n
- * in its low bits, from where it goes into the exponent. */
+ * in its low bits, from where it goes into the exponent. Beyond the bounds the result is any number: padding, whose
+ * results nobody takes, may come that far. */
 INLINE void exp_each_within(vf *x, size_t count) {
     static const float TAYLOR[] = {1.0F,         1.0F,          0.5F,          1.0F / 6.0F,
                                    1.0F / 24.0F, 1.0F / 120.0F, 1.0F / 720.0F, 1.0F / 5040.0F};
@@ -240,7 +242,7 @@ INLINE void exp_each_within(vf *x, size_t count) {
 #pragma GCC unroll 7
     for (int degree = 6; degree >= 0; degree--)
         for (size_t i = 0; i < count; i++) p[i] = multiply_add(p[i], x[i], splat(TAYLOR[degree]));
-    for (size_t i = 0; i < count; i++) x[i] = (vf)((vi)p[i] + ((vi)shifted[i] << 23));
+    for (size_t i = 0; i < count; i++) x[i] = (vf)((vu)p[i] + ((vu)shifted[i] << 23));
 }
 
 /* exp of any x: 0 below -87.3, infinity above 88.7, NaN stays NaN. */

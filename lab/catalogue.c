@@ -254,15 +254,15 @@ static sf_status count_runs(sf_paper *paper, sf_store *store) {
 }
 
 /* What was found, unless it is no evidence yet; the numbers stay in the rows. */
-static void conclude(sf_paper *paper) {
+static sf_status conclude(sf_paper *paper) {
     sf_paper_result *result = &paper->result;
-    sf_rules_correct(paper->rows, paper->row_count);
+    SF_TRY(sf_rules_correct(paper->rows, paper->row_count));
     result->word = sf_rule_overall(result->sentence, paper->rows, paper->row_count);
     result->rows = paper->rows;
     result->row_count = paper->row_count;
     result->points = paper->points;
     result->point_count = paper->point_count;
-    if (paper->study == NULL) return; /* formulas are never incomplete */
+    if (paper->study == NULL) return SF_OK; /* formulas are never incomplete */
     char found[sizeof result->sentence];
     strcpy(found, result->sentence);
     const bool incomplete = result->finished<result->runs, unmeasured = paper->to_measure> 0;
@@ -277,6 +277,7 @@ static void conclude(sf_paper *paper) {
     else if (paper->scale == SF_SMOKE)
         snprintf(result->sentence, sizeof result->sentence,
                  "models and data of this scale are too small to judge the paper by; %.800s", found);
+    return SF_OK;
 }
 
 sf_status sf_paper_judge(sf_paper *paper, sf_store *store) {
@@ -291,6 +292,5 @@ sf_status sf_paper_judge(sf_paper *paper, sf_store *store) {
         SF_TRY(count_runs(paper, store));
     }
     SF_TRY(paper->entry->add_rows(paper, store));
-    conclude(paper);
-    return SF_OK;
+    return conclude(paper);
 }

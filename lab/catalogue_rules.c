@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/elementary.h"
+#include "base/memory.h"
 
 static const double significant = 0.05;
 static const double near_all = 99;      /* percent of training accuracy */
@@ -269,27 +270,22 @@ void sf_rule_some_never(sf_paper_row *row, const char *names, size_t count, size
                     count > 0 ? ": " : "", names);
 }
 
-/* Holm's correction of the p-values of the judged rows of one family: with m of them, the i-th smallest (from 0) is
- * multiplied by m - i, and none may be below the one before it. What is not tested yet counts as 1. */
-static void correct_family(sf_paper_row *rows, size_t count, size_t family) {
-    size_t together = 0;
-    for (size_t i = 0; i < count; i++) together += rows[i].judged && rows[i].family == family;
-    double before = 0;
-    for (size_t rank = 0; rank < together; rank++) {
-        sf_paper_row *next = NULL;
-        double least = INFINITY;
-        for (size_t i = 0; i < count; i++) {
-            sf_paper_row *row = &rows[i];
-            const double p = isnan(row->p) ? 1 : row->p;
-            if (!row->judged || row->family != family || row->together > 0 || p >= least) continue;
-            next = row;
-            least = p;
+/* The judged rows of one family, corrected together. What is not tested yet counts as 1. */
+static sf_status correct_family(sf_paper_row *rows, size_t count, size_t family) {
+    double *p;
+    size_t together = 0, next = 0;
+    SF_TRY(SF_NEW(&p, count));
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].judged && rows[i].family == family) p[together++] = isnan(rows[i].p) ? 1 : rows[i].p;
+    const sf_status status = sf_holm(p, together);
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].judged && rows[i].family == family) {
+            rows[i].together = together;
+            rows[i].corrected = isnan(rows[i].p) ? NAN : p[next];
+            next++;
         }
-        if (next == NULL) return; /* cannot be: every rank has its row */
-        before = fmax(before, fmin(1, (double)(together - rank) * least));
-        next->together = together;
-        next->corrected = isnan(next->p) ? NAN : before;
-    }
+    sf_release(p);
+    return status;
 }
 
 static void say_word(sf_paper_row *row) {
@@ -311,15 +307,16 @@ static void say_word(sf_paper_row *row) {
     row->word = row->corrected >= significant ? SF_NO_DIFFERENCE_FOUND : row->favours ? SF_AGREES : SF_DISAGREES;
 }
 
-void sf_rules_correct(sf_paper_row *rows, size_t count) {
+sf_status sf_rules_correct(sf_paper_row *rows, size_t count) {
     for (size_t i = 0; i < count; i++) {
         rows[i].together = 0;
         rows[i].corrected = NAN;
     }
     for (size_t i = 0; i < count; i++)
-        if (rows[i].judged && rows[i].together == 0) correct_family(rows, count, rows[i].family);
+        if (rows[i].judged && rows[i].together == 0) SF_TRY(correct_family(rows, count, rows[i].family));
     for (size_t i = 0; i < count; i++)
         if (rows[i].judged) say_word(&rows[i]);
+    return SF_OK;
 }
 
 sf_paper_word sf_rule_overall(char sentence[2 * SF_PAPER_TEXT_SIZE], const sf_paper_row *rows, size_t count) {

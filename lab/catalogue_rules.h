@@ -57,7 +57,7 @@ void sf_rule_published(sf_paper_row *row, const double *ours /* [count] */, cons
 void sf_rule_some_never(sf_paper_row *row, const char *names, size_t count, size_t of);
 
 /* Corrects each family and says the words of its rows. */
-void sf_rules_correct(sf_paper_row *rows, size_t count);
+sf_status sf_rules_correct(sf_paper_row *rows, size_t count);
 /* One word and sentence for all corrected rows. */
 sf_paper_word sf_rule_overall(char sentence[2 * SF_PAPER_TEXT_SIZE], const sf_paper_row *rows, size_t count);
 

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "lab/claim.h"
 #include "lab/store_inside.h"
 
@@ -13,7 +12,6 @@ typedef struct victim {
 
 /* By what the row says, verified or not, and without the index, which may be what is damaged. */
 static sf_status find(victim *out, sf_store *store, const char *id) {
-    char quoted[SF_QUOTE_SIZE];
     sqlite3_stmt *statement;
     bool found = false, another = false;
     *out = (victim){0};
@@ -28,13 +26,7 @@ static sf_status find(victim *out, sf_store *store, const char *id) {
     }
     sf_database_release(&store->db, statement);
     SF_TRY(status);
-    if (!found || *id == '\0')
-        return sf_fail(SF_BAD_INPUT, "no run begins with '%s'; 'semfocus runs' and 'semfocus check' name their ids",
-                       sf_text_quote(quoted, id));
-    if (another)
-        return sf_fail(SF_BAD_INPUT, "more than one run begins with '%s'; give more of its id",
-                       sf_text_quote(quoted, id));
-    return SF_OK;
+    return sf_run_found_once(id, found, another);
 }
 
 static sf_status delete_rows(sf_store *store, int64_t number) {

@@ -117,16 +117,22 @@ sf_status sf_run_now(sf_stored_run *now, bool *frozen, sf_store *store, const sf
     return status;
 }
 
-sf_status sf_run_seal(const sf_store *store, int64_t number) {
+sf_status sf_row_seal(const sf_store *store, sf_seal_kind kind, int columns, const char *select, const char *update,
+                      int64_t number) {
     sqlite3_stmt *statement;
     bool found = false;
-    SF_TRY(sf_database_prepare(&statement, &store->db, "SELECT " SF_RUN_COLUMNS " FROM runs WHERE number = ?", "i",
-                               number));
+    SF_TRY(sf_database_prepare(&statement, &store->db, select, "i", number));
     const sf_status status = sf_database_step(&store->db, statement, &found);
-    const uint64_t seal = found ? sf_seal_columns(SF_SEAL_RUN, statement, SF_RUN_SEALED_COLUMNS) : 0;
+    const uint64_t seal = found ? sf_seal_columns(kind, statement, columns) : 0;
     sf_database_release(&store->db, statement);
     SF_TRY(status);
-    return sf_database_run(&store->db, "UPDATE runs SET seal = ? WHERE number = ?", "ii", (int64_t)seal, number);
+    return sf_database_run(&store->db, update, "ii", (int64_t)seal, number);
+}
+
+sf_status sf_run_seal(const sf_store *store, int64_t number) {
+    return sf_row_seal(store, SF_SEAL_RUN, SF_RUN_SEALED_COLUMNS,
+                       "SELECT " SF_RUN_COLUMNS " FROM runs WHERE number = ?",
+                       "UPDATE runs SET seal = ? WHERE number = ?", number);
 }
 
 sf_status sf_run_change(sf_stored_run *now, sf_store *store, int64_t number) {

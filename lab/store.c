@@ -319,8 +319,18 @@ sf_status sf_store_look_up(sf_stored_run *out, bool *found, sf_store *store, con
     return status;
 }
 
-sf_status sf_store_find(sf_stored_run *out, sf_store *store, const char *id) {
+sf_status sf_run_found_once(const char *id, bool found, bool another) {
     char quoted[SF_QUOTE_SIZE];
+    if (!found || *id == '\0')
+        return sf_fail(SF_BAD_INPUT, "no run begins with '%s'; 'semfocus runs' lists their ids",
+                       sf_text_quote(quoted, id));
+    if (another)
+        return sf_fail(SF_BAD_INPUT, "more than one run begins with '%s'; give more of its id",
+                       sf_text_quote(quoted, id));
+    return SF_OK;
+}
+
+sf_status sf_store_find(sf_stored_run *out, sf_store *store, const char *id) {
     if (strlen(id) == SF_RUN_ID_SIZE - 1) { /* whole: by the index */
         bool exact = false;
         SF_TRY(sf_store_look_up(out, &exact, store, id));
@@ -336,11 +346,5 @@ sf_status sf_store_find(sf_stored_run *out, sf_store *store, const char *id) {
     if (found && status == SF_OK) status = sf_database_step(&store->db, statement, &another);
     sf_database_release(&store->db, statement);
     SF_TRY(status);
-    if (!found || *id == '\0')
-        return sf_fail(SF_BAD_INPUT, "no run begins with '%s'; 'semfocus runs' lists their ids",
-                       sf_text_quote(quoted, id));
-    if (another)
-        return sf_fail(SF_BAD_INPUT, "more than one run begins with '%s'; give more of its id",
-                       sf_text_quote(quoted, id));
-    return SF_OK;
+    return sf_run_found_once(id, found, another);
 }

@@ -42,10 +42,15 @@ uint64_t sf_column_hash(sqlite3_stmt *row, int column);
 /* Numbers below 0 are 0. */
 size_t sf_column_count(sqlite3_stmt *row, int column);
 
+/* What is said where the beginning of an id does not name one run. */
+sf_status sf_run_found_once(const char *id, bool found, bool another);
+
 sf_status sf_run_change(sf_stored_run *now, sf_store *store, int64_t number);
 /* Commits if `status` is SF_OK, else undoes everything; returns what went wrong first. */
 sf_status sf_run_changed(sf_store *store, const sf_stored_run *now, sf_status status);
-/* Computes the seal of a run's row from what is in it. */
+/* Computes the seal of a numbered row from the first columns that `select` gives of it, and writes it by `update`. */
+sf_status sf_row_seal(const sf_store *store, sf_seal_kind kind, int columns, const char *select, const char *update,
+                      int64_t number);
 sf_status sf_run_seal(const sf_store *store, int64_t number);
 
 /* Within a change of the run: deletes the rows that no checkpoint backs. */

@@ -37,15 +37,9 @@ static sf_status read_surface(stored_surface *out, const sf_store *store, const 
 }
 
 sf_status sf_surface_seal(const sf_store *store, int64_t number) {
-    sqlite3_stmt *statement;
-    bool found = false;
-    SF_TRY(sf_database_prepare(&statement, &store->db, "SELECT " SURFACE_COLUMNS " FROM surfaces WHERE number = ?", "i",
-                               number));
-    const sf_status status = sf_database_step(&store->db, statement, &found);
-    const uint64_t seal = found ? sf_seal_columns(SF_SEAL_SURFACE, statement, SEALED_COLUMNS) : 0;
-    sf_database_release(&store->db, statement);
-    SF_TRY(status);
-    return sf_database_run(&store->db, "UPDATE surfaces SET seal = ? WHERE number = ?", "ii", (int64_t)seal, number);
+    return sf_row_seal(store, SF_SEAL_SURFACE, SEALED_COLUMNS,
+                       "SELECT " SURFACE_COLUMNS " FROM surfaces WHERE number = ?",
+                       "UPDATE surfaces SET seal = ? WHERE number = ?", number);
 }
 
 /* The instruction set is in the table from when it changed the numbers; it is empty now. */

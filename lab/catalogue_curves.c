@@ -48,7 +48,8 @@ static sf_status judge_arrivals(sf_paper *paper, size_t group) {
 
 typedef struct run_curve {
     sf_loss_curve loss;
-    double last_heldout; /* NaN: it was never evaluated */
+    double last_heldout;  /* NaN: it was never evaluated */
+    double best_training; /* accuracy */
     int64_t seed;
 } run_curve;
 
@@ -83,7 +84,11 @@ static sf_status open_curves(group_curves *out, const sf_paper *paper, size_t gr
         out->runs[out->count++] = (run_curve){.loss = {out->losses + used, rows, outcome.diverged},
                                               .last_heldout = outcome.last_heldout,
                                               .seed = outcome.seed};
-        for (size_t i = 0; i < rows; i++) out->losses[used++] = curve[i].train_loss;
+        run_curve *added = &out->runs[out->count - 1];
+        for (size_t i = 0; i < rows; i++) {
+            out->losses[used++] = curve[i].train_loss;
+            added->best_training = fmax(added->best_training, curve[i].train_accuracy);
+        }
     }
     return SF_OK;
 }
@@ -209,28 +214,25 @@ sf_status sf_rows_of_accuracy(sf_paper *paper, sf_store *store) {
     return judge_each(paper, judge_accuracy, false);
 }
 
-static double best_training(const sf_paper *paper, size_t run) {
-    size_t rows;
-    bool finished;
-    const sf_epoch *curve = sf_study_curve(paper->study, run, &rows, &finished);
-    double best = 0;
-    for (size_t i = 0; i < rows; i++) best = fmax(best, curve[i].train_accuracy);
-    return best;
+static double last_heldout(const run_curve *run) {
+    return run->last_heldout;
+}
+
+static double best_training(const run_curve *run) {
+    return run->best_training;
 }
 
 /* Of the finished runs of a group; release with sf_release(). */
-static sf_status best_trainings(double **out, size_t *count, const sf_paper *paper, size_t group) {
-    const size_t members = sf_study_group(paper->study, group)->runs;
-    *count = 0;
-    SF_TRY(SF_NEW(out, members));
-    for (size_t m = 0; m < members; m++) {
-        size_t rows;
-        bool finished;
-        const size_t run = sf_study_member(paper->study, group, m);
-        sf_study_curve(paper->study, run, &rows, &finished);
-        if (finished) (*out)[(*count)++] = best_training(paper, run);
-    }
-    return SF_OK;
+static sf_status accuracies_of(double **out, size_t *count, const sf_paper *paper, size_t group,
+                               double (*accuracy)(const run_curve *run)) {
+    group_curves curves;
+    sf_status status = open_curves(&curves, paper, group);
+    *count = curves.count;
+    *out = NULL;
+    if (status == SF_OK) status = SF_NEW(out, curves.count);
+    for (size_t i = 0; i < curves.count && status == SF_OK; i++) (*out)[i] = accuracy(&curves.runs[i]);
+    close_curves(&curves);
+    return status;
 }
 
 sf_status sf_rows_of_fits(sf_paper *paper, sf_store *store) {
@@ -241,7 +243,7 @@ sf_status sf_rows_of_fits(sf_paper *paper, sf_store *store) {
         sf_paper_row *row;
         if (!sf_paper_is_full(paper, g)) continue;
         SF_TRY(sf_paper_add_group_row(&row, paper, g, ""));
-        SF_TRY(best_trainings(&accuracies, &count, paper, g));
+        SF_TRY(accuracies_of(&accuracies, &count, paper, g, best_training));
         sf_rule_fits(row, accuracies, count);
         sf_release(accuracies);
     }
@@ -259,7 +261,7 @@ sf_status sf_rows_of_no_benefit(sf_paper *paper, sf_store *store) {
         double *accuracies;
         size_t count;
         if (!sf_paper_is_compared(paper, g) || sf_paper_chooses_by_score(paper, g)) continue;
-        SF_TRY(best_trainings(&accuracies, &count, paper, g));
+        SF_TRY(accuracies_of(&accuracies, &count, paper, g, best_training));
         const size_t fitting = sf_count_fitting(accuracies, count);
         sf_release(accuracies);
         if (count < group->runs) continue;
@@ -273,18 +275,6 @@ sf_status sf_rows_of_no_benefit(sf_paper *paper, sf_store *store) {
     return SF_OK;
 }
 
-/* Held-out accuracies after the last epoch of the finished runs of a group; release with sf_release(). */
-static sf_status last_accuracies(double **out, size_t *count, const sf_paper *paper, size_t group) {
-    group_curves curves;
-    sf_status status = open_curves(&curves, paper, group);
-    *count = curves.count;
-    *out = NULL;
-    if (status == SF_OK) status = SF_NEW(out, curves.count);
-    for (size_t i = 0; i < curves.count && status == SF_OK; i++) (*out)[i] = curves.runs[i].last_heldout;
-    close_curves(&curves);
-    return status;
-}
-
 sf_status sf_rows_of_generalizing(sf_paper *paper, sf_store *store) {
     (void)store;
     for (size_t g = 0; g < sf_study_group_count(paper->study); g++) {
@@ -293,7 +283,7 @@ sf_status sf_rows_of_generalizing(sf_paper *paper, sf_store *store) {
         sf_paper_row *row;
         if (!sf_paper_is_full(paper, g) || isnan(sf_paper_guess(paper, g))) continue;
         SF_TRY(sf_paper_add_group_row(&row, paper, g, ""));
-        SF_TRY(last_accuracies(&heldout, &count, paper, g));
+        SF_TRY(accuracies_of(&heldout, &count, paper, g, last_heldout));
         sf_rule_generalizes(row, heldout, count, sf_paper_guess(paper, g),
                             sf_paper_generalizes(sf_study_group(paper->study, g)->task));
         sf_release(heldout);
@@ -309,7 +299,7 @@ sf_status sf_rows_of_guessing(sf_paper *paper, sf_store *store) {
         sf_paper_row *row;
         if (isnan(sf_paper_guess(paper, g))) continue;
         SF_TRY(sf_paper_add_group_row(&row, paper, g, ""));
-        SF_TRY(last_accuracies(&heldout, &count, paper, g));
+        SF_TRY(accuracies_of(&heldout, &count, paper, g, last_heldout));
         sf_rule_near_guess(row, heldout, count, sf_paper_guess(paper, g));
         sf_release(heldout);
     }

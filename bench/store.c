@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/sorted.h"
-#include "lab/store.h"
+#include "store/store.h"
 #include "semfocus/semfocus.h"
 
 static sf_status train_bare(const sf_config *config) {

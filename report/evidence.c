@@ -4,13 +4,13 @@
 
 #include "base/memory.h"
 #include "io/atomic_file.h"
-#include "lab/landscape.h"
-#include "lab/stored_surfaces.h"
 #include "report/figure.h"
 #include "report/measured_figure.h"
 #include "report/region_figure.h"
 #include "report/surface_figure.h"
 #include "report/svg.h"
+#include "study/landscape.h"
+#include "study/stored_surfaces.h"
 
 typedef struct entry {
     const char *name;

@@ -5,9 +5,9 @@
 
 #include <stdio.h>
 
-#include "lab/recorded.h"
 #include "semfocus/landscape.h"
 #include "semfocus/report.h"
+#include "study/recorded_scores.h"
 
 typedef struct sf_evidence {
     sf_recorded recorded;

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "lab/statistics.h"
 #include "report/figure.h"
 #include "report/panels.h"
 #include "report/surface_figure.h"
+#include "study/statistics.h"
 
 enum { MOST_POINTS = 400 };
 

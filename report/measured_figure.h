@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "lab/recorded.h"
+#include "study/recorded_scores.h"
 
 /* Whether any run has values of it. */
 bool sf_measured_is_there(const sf_recorded *recorded, sf_measure measure);

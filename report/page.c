@@ -12,14 +12,14 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "io/atomic_file.h"
-#include "lab/environment.h"
-#include "lab/study.h"
 #include "report/evidence.h"
 #include "report/figure.h"
 #include "report/results_part.h"
 #include "report/setting_figure.h"
 #include "report/svg.h"
 #include "semfocus/report.h"
+#include "store/environment.h"
+#include "study/study.h"
 #include "train/data.h"
 
 extern const char sf_page_css[], sf_page_js[]; /* page.css and page.js */

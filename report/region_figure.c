@@ -5,10 +5,10 @@
 
 #include "base/elementary.h"
 #include "base/memory.h"
-#include "lab/statistics.h"
 #include "report/figure.h"
 #include "report/panels.h"
 #include "report/surface_figure.h"
+#include "study/statistics.h"
 
 static const double percents[SF_PANELS] = {75, 90, 95, 100}; /* the published ones */
 static const double dispersions[] = {2, 5, 10, 20, 50};      /* of the lines */

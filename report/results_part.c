@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "base/elementary.h"
-#include "lab/verdict.h"
 #include "report/svg.h"
+#include "study/verdict.h"
 
 /* What stands before a speed-up that is only a bound. */
 static const char *bound_of(const sf_group *group, bool inverse) {

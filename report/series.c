@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "lab/statistics.h"
+#include "study/statistics.h"
 
 static double value_of(const sf_epoch *row, sf_quantity quantity) {
     switch (quantity) {

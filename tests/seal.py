@@ -1,4 +1,4 @@
-"""Seals of a store's rows, computed a second time (lab/seal.h): for tests that write rows by hand.
+"""Seals of a store's rows, computed a second time (store/seal.h): for tests that write rows by hand.
 
 seal(database) seals everything as it is, unseal(database, schema) makes the store one of an earlier version."""
 import contextlib

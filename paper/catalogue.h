@@ -1,0 +1,96 @@
+/* Inside of the catalogue: an entry is a row of a table that names its studies, what is measured at their runs, and how
+ * the numbers become rows of a verdict. */
+#ifndef SF_PAPER_CATALOGUE_H
+#define SF_PAPER_CATALOGUE_H
+
+#include "semfocus/paper.h"
+#include "store/findings.h"
+
+typedef struct sf_paper_plan { /* an entry at a scale */
+    /* name, values, ..., NULL as sf_study_set() takes them; "task" adds tasks, "variant" begins a variant. NULL: the
+     * entry needs no run, or cannot be run yet. */
+    const char *const *study;
+    const char *note;     /* how it departs from the paper */
+    size_t grid, samples; /* of a loss surface; samples 0: all */
+} sf_paper_plan;
+
+typedef struct sf_paper_probe { /* something measured at the weights of runs */
+    const char *title;
+    bool (*wants)(const sf_planned_run *run);               /* NULL: every run */
+    void (*key)(char out[64], const sf_paper *paper);       /* the finding that says it was done */
+    double (*sequences)(const sf_paper *paper, size_t all); /* evaluated for a run */
+    sf_status (*measure)(const sf_paper *paper, sf_store *store, const sf_planned_run *plan, const sf_stored_run *run,
+                         const sf_paper_watch *watch);
+} sf_paper_probe;
+
+/* Which comparisons are corrected together: a figure's question is asked of each task, a claim's once. */
+typedef enum sf_paper_family { SF_FAMILY_ENTRY, SF_FAMILY_TASK } sf_paper_family;
+
+typedef sf_status sf_paper_add_rows(sf_paper *paper, sf_store *store); /* of a judged study; the store may be NULL */
+
+typedef struct sf_paper_entry {
+    const char *id, *title, *shows;
+    const char *statement; /* what the paper says; NULL: nothing */
+    const char *ours;      /* what is our reading, or our comparison; NULL: nothing */
+    const char *unavailable;
+    sf_paper_family family;
+    const sf_paper_probe *probe; /* NULL: the curves are enough */
+    sf_paper_add_rows *add_rows;
+    sf_paper_plan plans[SF_SCALES];
+} sf_paper_entry;
+
+/* Figures and tables, then claims of the text, then what is left open. */
+extern const sf_paper_entry sf_paper_figures[], sf_paper_claims[];
+extern const size_t sf_paper_figure_count, sf_paper_claim_count;
+const sf_paper_entry *sf_paper_entry_at(size_t i); /* NULL past the end */
+
+struct sf_paper {
+    const sf_paper_entry *entry;
+    const sf_paper_plan *plan;
+    sf_paper_scale scale;
+    sf_study *study; /* NULL: it needs no run, or cannot be run yet */
+    size_t threads;
+    size_t to_measure; /* of finished and unfinished runs; from sf_paper_judge() */
+    sf_paper_row *rows;
+    size_t row_count, row_room;
+    sf_paper_point *points;
+    size_t point_count, point_room;
+    sf_paper_result result;
+};
+
+extern const sf_paper_probe sf_probe_scores, sf_probe_both_scores, sf_probe_surface, sf_probe_masks, sf_probe_lengths,
+    sf_probe_distance;
+
+/* Names of findings. */
+void sf_finding_score(char out[64], sf_weights_at at, sf_measure measure, double percent);
+void sf_finding_slope(char out[64], const sf_paper *paper, double radius); /* 95 % Lipschitz constant within it */
+void sf_finding_rise(char out[64], const sf_paper *paper); /* mean loss of the surface over that of the weights */
+void sf_finding_mask(char out[64], const sf_paper *paper);
+void sf_finding_length(char out[64], size_t i); /* error in percent at 1.5, 2.5, 5 times the length */
+void sf_finding_distance(char out[64], const sf_paper *paper);
+
+/* Rows of a verdict. From the curves: */
+sf_paper_add_rows sf_rows_of_losses;              /* by score: the loss falls sooner; by position: not sooner */
+sf_paper_add_rows sf_rows_of_losses_and_accuracy; /* the same; and by score as accurate as full, held out */
+sf_paper_add_rows sf_rows_of_arrivals;            /* 95 % training accuracy: by score sooner, by position not sooner */
+sf_paper_add_rows sf_rows_of_speed;               /* losses and arrivals */
+sf_paper_add_rows sf_rows_of_no_benefit;          /* arrivals; and some mechanism never reaches 100 % */
+sf_paper_add_rows sf_rows_of_accuracy;            /* as accurate as full */
+sf_paper_add_rows sf_rows_of_fits;                /* full fits its training data */
+sf_paper_add_rows sf_rows_of_generalizing;        /* full, where the paper says so and nowhere else */
+sf_paper_add_rows sf_rows_of_guessing;            /* held-out accuracy near guessing */
+sf_paper_add_rows sf_rows_of_k;                   /* arrivals and accuracy over k */
+/* From what was measured: */
+sf_paper_add_rows sf_rows_of_dispersion; /* delta_h < delta_s, seed by seed */
+sf_paper_add_rows sf_rows_of_table;      /* the published quantiles */
+sf_paper_add_rows sf_rows_of_slopes;
+sf_paper_add_rows sf_rows_of_surfaces;
+sf_paper_add_rows sf_rows_of_lengths;
+sf_paper_add_rows sf_rows_of_distances;
+sf_paper_add_rows sf_rows_of_delta_and_speed; /* these two also leave points */
+sf_paper_add_rows sf_rows_of_masks_and_speed;
+/* From nothing but formulas: */
+sf_paper_add_rows sf_rows_of_condition_w;
+sf_paper_add_rows sf_rows_of_condition_x;
+
+#endif

@@ -1,0 +1,55 @@
+#include "store/claim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int open_claims(const char *folder, int flags) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s/claims", folder);
+    return open(path, flags | O_CLOEXEC | O_NONBLOCK, 0666); /* not to wait where someone put a pipe */
+}
+
+static struct flock byte_of(int64_t run) {
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = run, .l_len = 1};
+}
+
+static sf_status take(int *claim, const char *folder, int64_t run, int how) {
+    *claim = open_claims(folder, O_RDWR | O_CREAT);
+    if (*claim < 0)
+        return sf_fail(SF_IO_ERROR, "cannot open '%s/claims': %s; change that, or name another store with --store",
+                       folder, strerror(errno));
+    struct flock byte = byte_of(run);
+    int code;
+    do code = fcntl(*claim, how, &byte);
+    while (code != 0 && errno == EINTR);
+    if (code == 0) return SF_OK;
+    const int why = errno;
+    close(*claim);
+    *claim = -1;
+    if (why == EAGAIN || why == EACCES) return SF_OK;
+    return sf_fail(SF_IO_ERROR, "cannot lock '%s/claims': %s; use a store on a local disk", folder, strerror(why));
+}
+
+sf_status sf_claim_take(int *claim, const char *folder, int64_t run) {
+    return take(claim, folder, run, F_OFD_SETLK);
+}
+
+sf_status sf_claim_store(int *claim, const char *folder) {
+    return take(claim, folder, 0, F_OFD_SETLKW);
+}
+
+void sf_claim_give_back(int claim) {
+    if (claim >= 0) close(claim);
+}
+
+bool sf_claim_is_held(const char *folder, int64_t run) {
+    const int file = open_claims(folder, O_RDONLY);
+    if (file < 0) return false;
+    struct flock byte = byte_of(run);
+    const bool held = fcntl(file, F_OFD_GETLK, &byte) == 0 && byte.l_type != F_UNLCK;
+    close(file);
+    return held;
+}

@@ -1,0 +1,107 @@
+#include "store/condition.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+
+enum { LONGEST_VALUE = 1 << 20, STEPS_BETWEEN_LOOKS = 10000 };
+
+/* Reading and computing. Everything else (writing, other databases, pragmas, extensions) is not a condition on runs. */
+static int allow(void *context, int action, const char *first, const char *second, const char *database,
+                 const char *trigger) {
+    (void)database, (void)trigger;
+    sf_condition *condition = context;
+    if (action == SQLITE_READ && first != NULL && strcmp(first, "runs") != 0) condition->reads_rows = true;
+    if (action == SQLITE_FUNCTION)
+        return strcmp(second, "load_extension") == 0 || strcmp(second, "fts3_tokenizer") == 0 ? SQLITE_DENY : SQLITE_OK;
+    return action == SQLITE_SELECT || action == SQLITE_READ || action == SQLITE_RECURSIVE ? SQLITE_OK : SQLITE_DENY;
+}
+
+static int is_late(void *context) {
+    sf_condition *condition = context;
+    condition->late =
+        condition->limited && condition->spent + sf_clock_seconds() - condition->began > SF_CONDITION_SECONDS;
+    return condition->late;
+}
+
+static void guard(sf_condition *condition) {
+    sqlite3 *handle = condition->db->handle;
+    sqlite3_set_authorizer(handle, allow, condition);
+    sqlite3_progress_handler(handle, STEPS_BETWEEN_LOOKS, is_late, condition);
+    condition->length_before = sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, LONGEST_VALUE);
+}
+
+void sf_condition_close(sf_condition *condition, sqlite3_stmt *statement) {
+    sqlite3 *handle = condition->db->handle;
+    sqlite3_finalize(statement);
+    sqlite3_set_authorizer(handle, NULL, NULL);
+    sqlite3_progress_handler(handle, 0, NULL, NULL);
+    sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, condition->length_before);
+}
+
+static sf_status refuse(const sf_condition *condition, const char *why) {
+    char quoted[SF_QUOTE_SIZE];
+    return sf_fail(SF_BAD_INPUT, "where is '%s' but must be one SQL condition on the columns of runs: %s",
+                   sf_text_quote(quoted, condition->where), why);
+}
+
+/* Of the store itself, not of what was asked of it. */
+static bool is_damage(int code) {
+    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_IOERR || code == SQLITE_CANTOPEN ||
+           code == SQLITE_BUSY || code == SQLITE_LOCKED || code == SQLITE_NOMEM || code == SQLITE_PROTOCOL;
+}
+
+static sf_status failure(const sf_condition *condition) {
+    const int code = sqlite3_errcode(condition->db->handle) & 0xff;
+    if (is_damage(code)) return sf_database_error(condition->db);
+    if (code == SQLITE_AUTH) return refuse(condition, "it may read the store and compute, nothing else");
+    char quoted[SF_QUOTE_SIZE];
+    if (condition->late)
+        return sf_fail(SF_BAD_INPUT, "where is '%s', which was not answered in %d seconds; ask for less",
+                       sf_text_quote(quoted, condition->where), SF_CONDITION_SECONDS);
+    return refuse(condition, sqlite3_errmsg(condition->db->handle));
+}
+
+/* The text is pasted between parentheses. It cannot close them and go on, since it must also make sense where there are
+ * none to close; nor can a comment at its end hide the closing one, since that is on a line of its own. */
+static bool is_condition(const sf_condition *condition) {
+    char sql[2048];
+    const int length = snprintf(sql, sizeof sql, "SELECT CASE WHEN %s\n THEN 1 END FROM runs", condition->where);
+    sqlite3_stmt *statement = NULL;
+    const int code = sqlite3_prepare_v2(condition->db->handle, sql, -1, &statement, NULL);
+    sqlite3_finalize(statement);
+    return code == SQLITE_OK && length < (int)sizeof sql;
+}
+
+static sf_status prepare(sqlite3_stmt **out, sf_condition *condition, const char *select, const char *order) {
+    char sql[3072];
+    const char *rest = "";
+    condition->began = sf_clock_seconds();
+    snprintf(sql, sizeof sql, "%s WHERE (%s\n) %s", select, condition->where, order);
+    if (sqlite3_prepare_v2(condition->db->handle, sql, -1, out, &rest) != SQLITE_OK) return failure(condition);
+    if (*rest == '\0' && sqlite3_stmt_readonly(*out) != 0 && is_condition(condition)) return SF_OK;
+    return refuse(condition, "this is more than one, or another statement");
+}
+
+sf_status sf_condition_open(sqlite3_stmt **out, sf_condition *condition, const sf_database *db, const char *select,
+                            const char *where, const char *order) {
+    *out = NULL;
+    const bool all = where == NULL || *where == '\0';
+    *condition = (sf_condition){.db = db, .where = all ? "1" : where, .limited = !all};
+    guard(condition);
+    const sf_status status = prepare(out, condition, select, order);
+    if (status == SF_OK) return status;
+    sf_condition_close(condition, *out);
+    *out = NULL;
+    return status;
+}
+
+sf_status sf_condition_step(sf_condition *condition, sqlite3_stmt *statement, bool *row) {
+    condition->began = sf_clock_seconds();
+    const int code = sqlite3_step(statement);
+    condition->spent += sf_clock_seconds() - condition->began;
+    *row = code == SQLITE_ROW;
+    return code == SQLITE_ROW || code == SQLITE_DONE ? SF_OK : failure(condition);
+}

@@ -1,0 +1,27 @@
+/* A user's SQL condition on runs: it may read the store and compute, for a limited time, and nothing else. */
+#ifndef SF_STORE_CONDITION_H
+#define SF_STORE_CONDITION_H
+
+#include "store/database.h"
+
+enum { SF_CONDITION_SECONDS = 10 }; /* also said by the help of --where */
+
+typedef struct sf_condition {
+    const sf_database *db;
+    const char *where;
+    double began, spent; /* seconds in SQLite: of the step under way, and of those before */
+    int length_before;   /* SQLite's limit on the length of a value */
+    bool limited, late;
+    bool reads_rows; /* of other tables than runs */
+} sf_condition;
+
+/* Prepares `select` WHERE (where) `order`; NULL or "" is every run, however long that takes. What cannot be, or is not
+ * one condition, is SF_BAD_INPUT with SQLite's reason. Until sf_condition_close() the database serves the statement
+ * alone. */
+sf_status sf_condition_open(sqlite3_stmt **out, sf_condition *condition, const sf_database *db, const char *select,
+                            const char *where, const char *order);
+/* The next row; *row false: there is none. SF_BAD_INPUT where the condition cannot be computed or takes too long. */
+sf_status sf_condition_step(sf_condition *condition, sqlite3_stmt *statement, bool *row);
+void sf_condition_close(sf_condition *condition, sqlite3_stmt *statement);
+
+#endif

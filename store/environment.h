@@ -1,0 +1,22 @@
+/* What a run is computed on, for its record. */
+#ifndef SF_STORE_ENVIRONMENT_H
+#define SF_STORE_ENVIRONMENT_H
+
+#include <stdbool.h>
+
+#include "semfocus/settings.h"
+
+/* The name of the fact that says how many runs of the session trained at a time; 0: the run was trained in parts under
+ * conditions that differ. */
+#define SF_RUNS_AT_A_TIME "runs_at_a_time"
+
+/* JSON text: version, compiler, cpu, instruction set, threads, runs at a time, precision, numerics. `before` is the
+ * environment of the epochs that are trained already; NULL: there are none. NULL without memory; free() it. */
+char *sf_environment_text(int threads, int runs_at_a_time, sf_precision precision, const char *before);
+
+/* Whether all epochs of a run had the same share of the same machine, as far as its environment tells. */
+bool sf_environment_is_steady(const char *text);
+/* Whether this holds for both of two runs, and it was the same share: their seconds may be compared. */
+bool sf_environment_is_alike(const char *a, const char *b);
+
+#endif

@@ -1,0 +1,113 @@
+/* A stored model on sequences of another length than it was trained on. */
+#include <assert.h>
+
+#include "base/threads.h"
+#include "kernels/cpu/cpu.h"
+#include "semfocus/followup.h"
+#include "store/stored_model.h"
+#include "train/backend.h"
+
+typedef struct examination { /* a model at another length, and what evaluates it */
+    sf_model model;
+    sf_run_data data;
+    sf_cpu_plan *plan;
+    sf_cpu_crew *crew;
+    int32_t *tokens; /* [SF_EVALUATION_BATCH,T] */
+    int32_t *labels; /* [SF_EVALUATION_BATCH] */
+} examination;
+
+static void close_examination(examination *it) {
+    sf_cpu_crew_destroy(it->crew);
+    sf_cpu_plan_destroy(it->plan);
+    sf_release(it->tokens);
+    sf_release(it->labels);
+    sf_model_destroy(&it->model);
+    sf_run_data_close(&it->data);
+}
+
+/* The data of a run that differs in length alone: the padding follows from all of its sequences. Files are as long as
+ * they are. */
+static sf_status open_data(examination *it, const sf_stored_model *stored, size_t length, size_t count) {
+    sf_config config = *stored->config;
+    config.length = (int64_t)length;
+    config.heldout_count = (int64_t)count;
+    config.swap_sample = -1; /* concerns training, and changes no padding */
+    return sf_run_data_open(&it->data, stored->run.task, &config, NULL);
+}
+
+static sf_status open_model(examination *it, const sf_stored_model *stored, size_t threads) {
+    sf_shape shape = stored->model->shape;
+    shape.attention = sf_attention_resolve(shape.attention, it->data.longest);
+    shape.T = sf_attention_positions(&shape.attention, it->data.longest, stored->config->pad == SF_PAD_MASK);
+    SF_TRY(sf_model_create(&it->model, &shape));
+    assert(it->model.size == stored->model->size); /* no weight belongs to a position */
+    const sf_precision precision = (sf_precision)stored->config->precision;
+    SF_TRY(sf_cpu_check_isa(precision));
+    SF_TRY(sf_cpu_plan_create(&it->plan, &it->model, precision));
+    SF_TRY(sf_cpu_crew_create(&it->crew, &it->plan, 1, (size_t)sf_threads_for(threads), SF_EVALUATION_BATCH));
+    SF_TRY(SF_NEW(&it->tokens, SF_EVALUATION_BATCH * shape.T));
+    return SF_NEW(&it->labels, SF_EVALUATION_BATCH);
+}
+
+static sf_batch load(const examination *it, size_t first, size_t count) {
+    const sf_shape *shape = &it->model.shape;
+    const size_t left = count - first;
+    const size_t B = left < SF_EVALUATION_BATCH ? left : SF_EVALUATION_BATCH;
+    for (size_t n = 0; n < B; n++) {
+        sf_run_data_lay_out(it->tokens + n * shape->T, &it->data, it->data.heldout, first + n, shape->T,
+                            shape->attention.globals);
+        it->labels[n] = sf_dataset_label(it->data.heldout, first + n);
+    }
+    return (sf_batch){.tokens = it->tokens, .labels = it->labels, .B = B};
+}
+
+static void examine(sf_length_result *out, const examination *it, const sf_stored_model *stored) {
+    double total = 0;
+    size_t correct = 0;
+    for (size_t first = 0; first < out->count; first += SF_EVALUATION_BATCH) {
+        const sf_batch batch = load(it, first, out->count);
+        const sf_moment moment = sf_evaluation_moment((uint32_t)stored->config->seed, SF_HELDOUT, first);
+        sf_evaluation part;
+        sf_cpu_evaluate(it->crew, &part, NULL, it->plan, stored->params, &batch, &moment);
+        total += part.loss;
+        correct += part.correct;
+    }
+    out->loss = total / (double)out->count;
+    out->accuracy = 100.0 * (double)correct / (double)out->count;
+}
+
+/* What is asked for, with the run's own length and held-out count where nothing is. */
+static sf_status settle(sf_length_result *out, const sf_stored_model *stored, const sf_length_request *request) {
+    const bool tsv = sf_run_data_is_tsv(stored->run.task);
+    const size_t own_length = tsv ? stored->data->longest : (size_t)stored->config->length;
+    const size_t own_count = sf_dataset_count(stored->data->heldout);
+    *out = (sf_length_result){.trained_length = own_length,
+                              .length = request->length > 0 ? request->length : own_length,
+                              .count = request->count > 0 ? request->count : own_count};
+    if (tsv && out->length != own_length)
+        return sf_fail(
+            SF_BAD_INPUT,
+            "run %s was trained on tsv: data of up to %zu tokens, which has no sequences of length %zu; only "
+            "runs of built-in tasks can be evaluated at other lengths: leave lengths out",
+            stored->run.id, own_length, out->length);
+    if (tsv && out->count > own_count)
+        return sf_fail(SF_BAD_INPUT,
+                       "count is %zu but run %s holds out %zu sequences of its tsv: data; ask for no more", out->count,
+                       stored->run.id, own_count);
+    return SF_OK;
+}
+
+sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const sf_stored_run *run,
+                                   const sf_length_request *request) {
+    *out = (sf_length_result){0};
+    sf_stored_model stored;
+    SF_TRY(sf_stored_model_open(&stored, store, run, request->at));
+    examination it = {0};
+    sf_status status = settle(out, &stored, request);
+    if (status == SF_OK) status = open_data(&it, &stored, out->length, out->count);
+    if (status == SF_OK) status = open_model(&it, &stored, request->threads);
+    if (status == SF_OK) examine(out, &it, &stored);
+    close_examination(&it);
+    sf_stored_model_close(&stored);
+    return status;
+}

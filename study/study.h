@@ -1,0 +1,54 @@
+/* Inside of a study, for the files that fill it. */
+#ifndef SF_STUDY_STUDY_H
+#define SF_STUDY_STUDY_H
+
+#include "semfocus/study.h"
+#include "study/layers.h"
+#include "study/verdict.h"
+
+typedef struct sf_curve {
+    size_t first, count; /* of the study's rows */
+    bool finished, diverged;
+    bool stopped; /* before the epochs asked for; in a study of stored runs, perhaps */
+    bool done;    /* a session has nothing to train of it */
+} sf_curve;
+
+typedef struct sf_planned { /* a run as a member of a group */
+    size_t run, group;
+    char asked[SF_SPELLING_SIZE]; /* the mechanism that was asked for, where the run's is another one; or empty */
+} sf_planned;
+
+struct sf_study {
+    const char *path; /* of the study file; NULL: none */
+    sf_criterion criterion;
+    bool stored; /* planned from what a store holds, not from settings */
+    sf_layer layers[SF_MOST_LAYERS];
+    size_t layer_count;
+    sf_layer *current;    /* what is set goes here */
+    sf_planned_run *runs; /* [run_count], each id once */
+    size_t run_count;
+    char *tasks;         /* names of tasks that came from a store */
+    sf_planned *members; /* [member_count], group by group */
+    size_t member_count;
+    size_t *first_members; /* [group_count] */
+    sf_group *groups;      /* [group_count] */
+    size_t group_count;
+    sf_curve *curves; /* [run_count] */
+    sf_epoch *rows;
+    size_t row_count, row_room;
+};
+
+/* Layers by place: built in, defaults, overrides, then the variants. */
+enum { SF_LAYER_BUILT_IN, SF_LAYER_DEFAULTS, SF_LAYER_OVERRIDES, SF_LAYER_VARIANTS };
+
+/* Reads the curves of all runs, at one moment of the store; NULL: there is none yet. */
+sf_status sf_study_read_curves(sf_study *study, sf_store *store);
+/* How a run whose curve was read ended. */
+sf_outcome sf_study_outcome(const sf_study *study, size_t run);
+
+sf_status sf_study_begin_variant(sf_study *study, const char *name, size_t line);
+
+/* Groups study->runs by everything but the seed; labels[i] is the variant of membership i, "" for none. */
+sf_status sf_study_group_runs(sf_study *study, const char *const *labels);
+
+#endif

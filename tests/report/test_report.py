@@ -200,7 +200,7 @@ class LongRuns(Case):
         for epochs in (399, 400, 401, 801):
             words = ["compare", "even-pairs", "--attention", "full", "--seeds", "2", *OPTIONS, "--stop-at", "0", "--width", "2",
                      "--mlp-width", "2", "--train-count", "4", "--heldout-count", "4", "--epochs", epochs, "--store",
-                     self.folder / "runs", "--figures", self.folder / f"figures-{epochs}"]
+                     self.folder / "runs", "--figures", self.folder / f"figures-{epochs}", "--quiet"]
             self.good(*words, timeout=300)
             rows = read_csv(self.folder / f"figures-{epochs}" / "even-pairs-training-loss.csv")
             self.assertEqual([int(row["epoch"]) for row in rows], list(range(1, epochs + 1)))

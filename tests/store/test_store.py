@@ -268,7 +268,9 @@ class Damage(Case):
 
     def test_another_instruction_set_goes_on(self):
         row, = self.runs()
-        other = "scalar" if row["isa"] != "scalar" else "avx2"
+        if row["isa"] == "scalar":
+            self.skipTest("this CPU has one instruction set")
+        other = "scalar"
         self.good(self.train("--epochs", 5, env={"SEMFOCUS_ISA": other}))
         now, = self.runs()
         self.assertEqual((now["id"], now["epochs"], now["isa"]), (row["id"], 5, other))
@@ -443,7 +445,7 @@ class Surprises(Case):
     def test_an_ignored_signal_stays_ignored(self):
         command = f"trap '' INT; {PROGRAM} train {' '.join(map(str, SMALL))} --store {self.store} --quiet --epochs 400 & p=$!; " \
                   "sleep 0.2; kill -INT $p; wait $p"
-        self.assertEqual(subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False).returncode, 0)
+        self.assertEqual(subprocess.run(["bash", "-c", command], capture_output=True, timeout=300, check=False).returncode, 0)
         self.assertEqual(self.runs()[0]["epochs"], 400)
 
     def test_folder_names(self):

@@ -1,4 +1,4 @@
-#include "semfocus/settings.h"
+#include "base/settings.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -8,133 +8,136 @@
 #include "base/status.h"
 #include "base/text.h"
 
-#define AT(member) offsetof(sf_config, member)
+#define RUN(member)     SF_IN_CONFIG, offsetof(sf_config, member)
+#define COMMAND(member) SF_IN_OPTIONS, offsetof(sf_options, member)
 
 static const sf_setting table[] = {
-    {"length", SF_INTEGER, SF_GROUP_SAMPLE, AT(length), "40", 1, 65536, NULL, "N",
+    {"length", SF_INTEGER, SF_GROUP_SAMPLE, RUN(length), "40", 1, 65536, NULL, "N",
      "tokens in a sequence (listops: at most)"},
-    {"seed", SF_INTEGER, SF_GROUP_SAMPLE, AT(seed), "153476998", 0, 4294967295.0, NULL, "S",
+    {"seed", SF_INTEGER, SF_GROUP_SAMPLE, RUN(seed), "153476998", 0, 4294967295.0, NULL, "S",
      "seed of initial weights, shuffling and dropout, and of the data unless data-seed is set"},
 
-    {"data-seed", SF_INTEGER, SF_GROUP_DATA, AT(data_seed), "-1", -1, 4294967295.0, NULL, "S",
+    {"data-seed", SF_INTEGER, SF_GROUP_DATA, RUN(data_seed), "-1", -1, 4294967295.0, NULL, "S",
      "seed of the data; -1: the run's seed"},
-    {"train-count", SF_INTEGER, SF_GROUP_DATA, AT(train_count), "5000", 1, 1e7, NULL, "N",
+    {"train-count", SF_INTEGER, SF_GROUP_DATA, RUN(train_count), "5000", 1, 1e7, NULL, "N",
      "training sequences to sample"},
-    {"heldout-count", SF_INTEGER, SF_GROUP_DATA, AT(heldout_count), "2000", 1, 1e7, NULL, "N",
+    {"heldout-count", SF_INTEGER, SF_GROUP_DATA, RUN(heldout_count), "2000", 1, 1e7, NULL, "N",
      "held-out sequences to sample"},
-    {"vocab", SF_INTEGER, SF_GROUP_DATA, AT(vocab), "0", 0, 65536, NULL, "N",
+    {"vocab", SF_INTEGER, SF_GROUP_DATA, RUN(vocab), "0", 0, 65536, NULL, "N",
      "token ids in tsv: data, PAD excluded; 0: largest id + 1"},
-    {"classes", SF_INTEGER, SF_GROUP_DATA, AT(classes), "0", 0, 65536, NULL, "N",
+    {"classes", SF_INTEGER, SF_GROUP_DATA, RUN(classes), "0", 0, 65536, NULL, "N",
      "labels in tsv: data; 0: largest label + 1"},
-    {"pad", SF_CHOICE, SF_GROUP_DATA, AT(pad), "none", 0, 0, "none|mask", NULL,
+    {"pad", SF_CHOICE, SF_GROUP_DATA, RUN(pad), "none", 0, 0, "none|mask", NULL,
      "mask: round the length up to a multiple of the mechanism's k with PAD tokens"},
-    {"swap-sample", SF_INTEGER, SF_GROUP_DATA, AT(swap_sample), "-1", -1, 9999999, NULL, "N",
+    {"swap-sample", SF_INTEGER, SF_GROUP_DATA, RUN(swap_sample), "-1", -1, 9999999, NULL, "N",
      "replace training sequence N (from 0) by another one and leave all else as it is; -1: none"},
 
-    {"attention", SF_TEXT, SF_GROUP_MODEL, AT(attention), "full", 0, SF_TEXT_SIZE, NULL, "NAME",
+    {"attention", SF_TEXT, SF_GROUP_MODEL, RUN(attention), "full", 0, SF_TEXT_SIZE, NULL, "NAME",
      "mechanism: full, banded:5, block:5+global:1, topk:5, ... (semfocus list attention)"},
-    {"width", SF_INTEGER, SF_GROUP_MODEL, AT(width), "64", 1, 4096, NULL, "N",
+    {"width", SF_INTEGER, SF_GROUP_MODEL, RUN(width), "64", 1, 4096, NULL, "N",
      "model width d, also the width of every head"},
-    {"mlp-width", SF_INTEGER, SF_GROUP_MODEL, AT(mlp_width), "64", 1, 16384, NULL, "N", "hidden width of the MLP"},
-    {"heads", SF_INTEGER, SF_GROUP_MODEL, AT(heads), "1", 1, 64, NULL, "N", "attention heads"},
-    {"blocks", SF_INTEGER, SF_GROUP_MODEL, AT(blocks), "5", 1, 1024, NULL, "N", "transformer blocks"},
-    {"activation", SF_CHOICE, SF_GROUP_MODEL, AT(activation), "relu", 0, 0, "relu|gelu|mish", NULL,
+    {"mlp-width", SF_INTEGER, SF_GROUP_MODEL, RUN(mlp_width), "64", 1, 16384, NULL, "N", "hidden width of the MLP"},
+    {"heads", SF_INTEGER, SF_GROUP_MODEL, RUN(heads), "1", 1, 64, NULL, "N", "attention heads"},
+    {"blocks", SF_INTEGER, SF_GROUP_MODEL, RUN(blocks), "5", 1, 1024, NULL, "N", "transformer blocks"},
+    {"activation", SF_CHOICE, SF_GROUP_MODEL, RUN(activation), "relu", 0, 0, "relu|gelu|mish", NULL,
      "activation of the MLP"},
-    {"norm", SF_CHOICE, SF_GROUP_MODEL, AT(norm), "pre", 0, 0, "pre|post", NULL, "where LayerNorm stands"},
-    {"dropout", SF_REAL, SF_GROUP_MODEL, AT(dropout), "0.01", 0, 0.99, NULL, "P", "dropout rate"},
-    {"inverse-temperature", SF_REAL, SF_GROUP_MODEL, AT(inverse_temperature), "1", 0, 1e4, NULL, "X",
+    {"norm", SF_CHOICE, SF_GROUP_MODEL, RUN(norm), "pre", 0, 0, "pre|post", NULL, "where LayerNorm stands"},
+    {"dropout", SF_REAL, SF_GROUP_MODEL, RUN(dropout), "0.01", 0, 0.99, NULL, "P", "dropout rate"},
+    {"inverse-temperature", SF_REAL, SF_GROUP_MODEL, RUN(inverse_temperature), "1", 0, 1e4, NULL, "X",
      "factor on the attention scores"},
 
-    {"optimizer", SF_CHOICE, SF_GROUP_TRAINING, AT(optimizer), "sgd", 0, 0, "sgd|adam|adamw", NULL, "update rule"},
-    {"lr", SF_REAL, SF_GROUP_TRAINING, AT(lr), "0.1", 0, 1e4, NULL, "X", "learning rate"},
-    {"schedule", SF_CHOICE, SF_GROUP_TRAINING, AT(schedule), "decay", 0, 0, "decay|constant|cosine", NULL,
+    {"optimizer", SF_CHOICE, SF_GROUP_TRAINING, RUN(optimizer), "sgd", 0, 0, "sgd|adam|adamw", NULL, "update rule"},
+    {"lr", SF_REAL, SF_GROUP_TRAINING, RUN(lr), "0.1", 0, 1e4, NULL, "X", "learning rate"},
+    {"schedule", SF_CHOICE, SF_GROUP_TRAINING, RUN(schedule), "decay", 0, 0, "decay|constant|cosine", NULL,
      "learning rate over time: times gamma after every epoch, unchanged, or warm-up and cosine to 0"},
-    {"gamma", SF_REAL, SF_GROUP_TRAINING, AT(gamma), "0.9995", 0, 1, NULL, "X", "factor of schedule decay"},
-    {"warmup", SF_INTEGER, SF_GROUP_TRAINING, AT(warmup), "0", 0, 1e6, NULL, "N",
+    {"gamma", SF_REAL, SF_GROUP_TRAINING, RUN(gamma), "0.9995", 0, 1, NULL, "X", "factor of schedule decay"},
+    {"warmup", SF_INTEGER, SF_GROUP_TRAINING, RUN(warmup), "0", 0, 1e6, NULL, "N",
      "epochs of linear warm-up of schedule cosine"},
-    {"momentum", SF_REAL, SF_GROUP_TRAINING, AT(momentum), "0", 0, 0.9999, NULL, "X", "momentum of sgd"},
-    {"weight-decay", SF_REAL, SF_GROUP_TRAINING, AT(weight_decay), "0", 0, 1e4, NULL, "X",
+    {"momentum", SF_REAL, SF_GROUP_TRAINING, RUN(momentum), "0", 0, 0.9999, NULL, "X", "momentum of sgd"},
+    {"weight-decay", SF_REAL, SF_GROUP_TRAINING, RUN(weight_decay), "0", 0, 1e4, NULL, "X",
      "L2 penalty (sgd, adam) or decoupled decay (adamw)"},
-    {"beta1", SF_REAL, SF_GROUP_TRAINING, AT(beta1), "0.9", 0, 0.999999, NULL, "X",
+    {"beta1", SF_REAL, SF_GROUP_TRAINING, RUN(beta1), "0.9", 0, 0.999999, NULL, "X",
      "first-moment decay of adam, adamw"},
-    {"beta2", SF_REAL, SF_GROUP_TRAINING, AT(beta2), "0.999", 0, 0.999999, NULL, "X",
+    {"beta2", SF_REAL, SF_GROUP_TRAINING, RUN(beta2), "0.999", 0, 0.999999, NULL, "X",
      "second-moment decay of adam, adamw"},
-    {"epsilon", SF_REAL, SF_GROUP_TRAINING, AT(epsilon), "1e-8", 1e-30, 1, NULL, "X",
+    {"epsilon", SF_REAL, SF_GROUP_TRAINING, RUN(epsilon), "1e-8", 1e-30, 1, NULL, "X",
      "denominator offset of adam, adamw"},
-    {"clip", SF_REAL, SF_GROUP_TRAINING, AT(clip), "0.5", 0, 1e9, NULL, "X", "largest gradient norm; 0: no clipping"},
-    {"batch", SF_INTEGER, SF_GROUP_TRAINING, AT(batch), "25", 1, 65536, NULL, "N", "sequences in a training step"},
-    {"epochs", SF_INTEGER, SF_GROUP_TRAINING, AT(epochs), "100", 1, 1e6, NULL, "N", "passes over the training data"},
-    {"stop-at", SF_REAL, SF_GROUP_TRAINING, AT(stop_at), "0", 0, 100, NULL, "PERCENT",
+    {"clip", SF_REAL, SF_GROUP_TRAINING, RUN(clip), "0.5", 0, 1e9, NULL, "X", "largest gradient norm; 0: no clipping"},
+    {"batch", SF_INTEGER, SF_GROUP_TRAINING, RUN(batch), "25", 1, 65536, NULL, "N", "sequences in a training step"},
+    {"epochs", SF_INTEGER, SF_GROUP_TRAINING, RUN(epochs), "100", 1, 1e6, NULL, "N", "passes over the training data"},
+    {"stop-at", SF_REAL, SF_GROUP_TRAINING, RUN(stop_at), "0", 0, 100, NULL, "PERCENT",
      "stop after the first epoch with this training accuracy; 0: never"},
 
-    {"threads", SF_INTEGER, SF_GROUP_MACHINE, AT(threads), "0", 0, 1024, NULL, "N",
+    {"threads", SF_INTEGER, SF_GROUP_MACHINE, COMMAND(execution.threads), "0", 0, 1024, NULL, "N",
      "threads; 0: one per core; results do not depend on it"},
-    {"device", SF_CHOICE, SF_GROUP_MACHINE, AT(device), "cpu", 0, 0, "cpu", NULL, "where to compute"},
-    {"precision", SF_CHOICE, SF_GROUP_MACHINE, AT(precision), "f32", 0, 0, "f32|bf16", NULL,
+    {"device", SF_CHOICE, SF_GROUP_MACHINE, COMMAND(execution.device), "cpu", 0, 0, "cpu", NULL, "where to compute"},
+    {"precision", SF_CHOICE, SF_GROUP_MACHINE, RUN(precision), "f32", 0, 0, "f32|bf16", NULL,
      "arithmetic of training, and of a run ever after; bf16: factors of products rounded to 8 bits, faster with AMX"},
 
-    {"json", SF_FLAG, SF_GROUP_OUTPUT, AT(json), "no", 0, 0, NULL, NULL, "print JSON"},
-    {"quiet", SF_FLAG, SF_GROUP_OUTPUT, AT(quiet), "no", 0, 0, NULL, NULL, "print results only"},
+    {"json", SF_FLAG, SF_GROUP_OUTPUT, COMMAND(json), "no", 0, 0, NULL, NULL, "print JSON"},
+    {"quiet", SF_FLAG, SF_GROUP_OUTPUT, COMMAND(quiet), "no", 0, 0, NULL, NULL, "print results only"},
 
-    {"count", SF_INTEGER, SF_GROUP_FILE, AT(count), "5000", 1, 1e7, NULL, "N",
+    {"count", SF_INTEGER, SF_GROUP_FILE, COMMAND(count), "5000", 1, 1e7, NULL, "N",
      "sequences to sample (evaluate: as many as the run holds out unless given)"},
-    {"out", SF_TEXT, SF_GROUP_OUT, AT(out), "", 0, SF_PATH_SIZE, NULL, "FILE",
+    {"out", SF_TEXT, SF_GROUP_OUT, COMMAND(out), "", 0, SF_PATH_SIZE, NULL, "FILE",
      "file to write; if not given, report.html for a report and standard output for all else"},
-    {"figures", SF_TEXT, SF_GROUP_REPORT | SF_GROUP_ANALYSIS | SF_GROUP_PAPER, AT(figures), "", 0, SF_PATH_SIZE, NULL,
-     "DIR", "folder for each figure as SVG and its data as CSV"},
-    {"converged-at", SF_TEXT, SF_GROUP_GOAL, AT(converged_at), "95", 0, SF_TEXT_SIZE, NULL, "PERCENT|loss:X",
+    {"figures", SF_TEXT, SF_GROUP_REPORT | SF_GROUP_ANALYSIS | SF_GROUP_PAPER, COMMAND(figures), "", 0, SF_PATH_SIZE,
+     NULL, "DIR", "folder for each figure as SVG and its data as CSV"},
+    {"converged-at", SF_TEXT, SF_GROUP_GOAL, COMMAND(converged_at), "95", 0, SF_TEXT_SIZE, NULL, "PERCENT|loss:X",
      "when a run has converged: the first epoch with this training accuracy, or with a training loss of at most X"},
-    {"plot", SF_FLAG, SF_GROUP_REPORT, AT(plot), "no", 0, 0, NULL, NULL, "also plot in the terminal"},
+    {"plot", SF_FLAG, SF_GROUP_REPORT, COMMAND(plot), "no", 0, 0, NULL, NULL, "also plot in the terminal"},
 
-    {"store", SF_TEXT, SF_GROUP_STORE, AT(store), "semfocus-runs", 0, SF_PATH_SIZE, NULL, "DIR",
+    {"store", SF_TEXT, SF_GROUP_STORE, COMMAND(store), "semfocus-runs", 0, SF_PATH_SIZE, NULL, "DIR",
      "folder of the run store"},
-    {"checkpoint-seconds", SF_INTEGER, SF_GROUP_SAVING, AT(checkpoint_seconds), "10", 0, 86400, NULL, "N",
-     "least time between two checkpoints of a run; they follow an epoch"},
-    {"every", SF_INTEGER, SF_GROUP_SAVING, AT(measure_every), "0", 0, 1e6, NULL, "N",
+    {"checkpoint-seconds", SF_INTEGER, SF_GROUP_SAVING, COMMAND(execution.checkpoint_seconds), "10", 0, 86400, NULL,
+     "N", "least time between two checkpoints of a run; they follow an epoch"},
+    {"every", SF_INTEGER, SF_GROUP_SAVING, COMMAND(execution.measure_every), "0", 0, 1e6, NULL, "N",
      "record quantiles of the attention scores before the first and after every N-th epoch while a run trains, not of "
      "epochs that the store has already; 0: never"},
-    {"seeds", SF_INTEGER, SF_GROUP_STUDY, AT(seeds), "6", 1, 1000, NULL, "N",
+    {"seeds", SF_INTEGER, SF_GROUP_STUDY, COMMAND(seeds), "6", 1, 1000, NULL, "N",
      "how many seeds: the paper's ten, then others; or name them with seed"},
-    {"dry-run", SF_FLAG, SF_GROUP_STUDY, AT(dry_run), "no", 0, 0, NULL, NULL,
+    {"dry-run", SF_FLAG, SF_GROUP_STUDY, COMMAND(dry_run), "no", 0, 0, NULL, NULL,
      "show what would be run and how long it may take"},
-    {"keep-going", SF_FLAG, SF_GROUP_STUDY, AT(keep_going), "yes", 0, 0, NULL, NULL,
+    {"keep-going", SF_FLAG, SF_GROUP_STUDY, COMMAND(keep_going), "yes", 0, 0, NULL, NULL,
      "go on with the other runs where one fails (the default)"},
-    {"fail-fast", SF_FLAG, SF_GROUP_STUDY, AT(fail_fast), "no", 0, 0, NULL, NULL, "stop at the first run that fails"},
-    {"where", SF_TEXT, SF_GROUP_QUERY, AT(where), "", 0, sizeof((sf_config *)0)->where, NULL, "SQL",
+    {"fail-fast", SF_FLAG, SF_GROUP_STUDY, COMMAND(fail_fast), "no", 0, 0, NULL, NULL,
+     "stop at the first run that fails"},
+    {"where", SF_TEXT, SF_GROUP_QUERY, COMMAND(where), "", 0, sizeof((sf_options *)0)->where, NULL, "SQL",
      "only runs for which this SQL condition holds, e.g. \"task = 'parity' AND epochs > 10\"; it is given 10 seconds"},
-    {"format", SF_CHOICE, SF_GROUP_EXPORT, AT(format), "csv", 0, 0, "safetensors|csv", NULL,
+    {"format", SF_CHOICE, SF_GROUP_EXPORT, COMMAND(format), "csv", 0, 0, "safetensors|csv", NULL,
      "the weights under their published names, or the curve"},
-    {"best", SF_FLAG, SF_GROUP_EXPORT, AT(best), "no", 0, 0, NULL, NULL,
+    {"best", SF_FLAG, SF_GROUP_EXPORT, COMMAND(best), "no", 0, 0, NULL, NULL,
      "the weights of the epoch with the best held-out accuracy instead of the last"},
-    {"at", SF_CHOICE, SF_GROUP_WEIGHTS, AT(at), "last", 0, 0, "last|best|init", NULL,
+    {"at", SF_CHOICE, SF_GROUP_WEIGHTS, COMMAND(at), "last", 0, 0, "last|best|init", NULL,
      "weights of the last epoch, of the one with the best held-out accuracy, or the initial ones"},
-    {"split", SF_CHOICE, SF_GROUP_ANALYSIS, AT(split), "heldout", 0, 0, "train|heldout", NULL, "sequences to look at"},
-    {"curves", SF_FLAG, SF_GROUP_ANALYSIS, AT(curves), "no", 0, 0, NULL, NULL,
+    {"split", SF_CHOICE, SF_GROUP_ANALYSIS, COMMAND(split), "heldout", 0, 0, "train|heldout", NULL,
+     "sequences to look at"},
+    {"curves", SF_FLAG, SF_GROUP_ANALYSIS, COMMAND(curves), "no", 0, 0, NULL, NULL,
      "what training with --every recorded, as CSV or JSON"},
-    {"lengths", SF_TEXT, SF_GROUP_LENGTHS, AT(lengths), "", 0, sizeof((sf_config *)0)->lengths, NULL, "N[,...]",
+    {"lengths", SF_TEXT, SF_GROUP_LENGTHS, COMMAND(lengths), "", 0, sizeof((sf_options *)0)->lengths, NULL, "N[,...]",
      "lengths of the sequences to evaluate on; if not given, the run's own"},
-    {"bounds", SF_FLAG, SF_GROUP_ANALYSIS, AT(bounds), "no", 0, 0, NULL, NULL,
+    {"bounds", SF_FLAG, SF_GROUP_ANALYSIS, COMMAND(bounds), "no", 0, 0, NULL, NULL,
      "also Lipschitz bounds of every block and of the loss, from the weights"},
-    {"lipschitz", SF_FLAG, SF_GROUP_ANALYSIS, AT(lipschitz), "no", 0, 0, NULL, NULL,
+    {"lipschitz", SF_FLAG, SF_GROUP_ANALYSIS, COMMAND(lipschitz), "no", 0, 0, NULL, NULL,
      "also the local Lipschitz constant of every attention layer, by power iteration"},
-    {"mask-stability", SF_FLAG, SF_GROUP_ANALYSIS, AT(mask_stability), "no", 0, 0, NULL, NULL,
+    {"mask-stability", SF_FLAG, SF_GROUP_ANALYSIS, COMMAND(mask_stability), "no", 0, 0, NULL, NULL,
      "also how many kept keys stay when noise is added to the embedded tokens"},
-    {"perturbed", SF_REAL, SF_GROUP_ANALYSIS, AT(perturbed), "0", 0, 1e6, NULL, "R",
+    {"perturbed", SF_REAL, SF_GROUP_ANALYSIS, COMMAND(perturbed), "0", 0, 1e6, NULL, "R",
      "look at the weights moved by R along the first direction of the loss surface; 0: as they are"},
-    {"grid", SF_INTEGER, SF_GROUP_SURFACE, AT(grid), "51", 1, 1001, NULL, "N",
+    {"grid", SF_INTEGER, SF_GROUP_SURFACE, COMMAND(grid), "51", 1, 1001, NULL, "N",
      "points of a loss surface along each side; odd: the weights themselves are one of them"},
-    {"samples", SF_INTEGER, SF_GROUP_SAMPLES, AT(samples), "0", 0, 1e7, NULL, "N",
+    {"samples", SF_INTEGER, SF_GROUP_SAMPLES, COMMAND(samples), "0", 0, 1e7, NULL, "N",
      "how many sequences to look at; 0: all (landscape: 1000 unless given)"},
-    {"direction-seed", SF_INTEGER, SF_GROUP_SURFACE | SF_GROUP_ANALYSIS, AT(direction_seed), "11111", 0, 4294967295.0,
-     NULL, "S", "seed of the two directions of a loss surface"},
-    {"extent", SF_REAL, SF_GROUP_SURFACE, AT(extent), "1", 1e-6, 1e12, NULL, "X",
+    {"direction-seed", SF_INTEGER, SF_GROUP_SURFACE | SF_GROUP_ANALYSIS, COMMAND(direction_seed), "11111", 0,
+     4294967295.0, NULL, "S", "seed of the two directions of a loss surface"},
+    {"extent", SF_REAL, SF_GROUP_SURFACE, COMMAND(extent), "1", 1e-6, 1e12, NULL, "X",
      "half the side of the surface; at 1 the weights and the step away from them are equally large"},
-    {"scale", SF_CHOICE, SF_GROUP_PAPER, AT(scale), "laptop", 0, 0, "smoke|laptop|paper", NULL,
+    {"scale", SF_CHOICE, SF_GROUP_PAPER, COMMAND(scale), "laptop", 0, 0, "smoke|laptop|paper", NULL,
      "how much: seconds to see that it works, what two cores do in minutes to hours, or all of the paper"},
 };
 
 enum { SETTINGS = sizeof table / sizeof *table };
-_Static_assert((size_t)SETTINGS <= (size_t)SF_MOST_SETTINGS, "sf_config.given has a place a setting");
+_Static_assert((size_t)SETTINGS <= (size_t)SF_MOST_SETTINGS, "sf_given has a bit per setting");
 
 const sf_setting *sf_setting_at(size_t i) {
     return i < SETTINGS ? &table[i] : NULL;
@@ -160,10 +163,6 @@ sf_status sf_setting_find(const sf_setting **out, const char *name, unsigned gro
                    sf_text_quote(quoted, name));
 }
 
-static void *member(sf_config *config, const sf_setting *setting) {
-    return (char *)config + setting->offset;
-}
-
 static bool choice_index(int64_t *out, const char *choices, const char *value) {
     const size_t length = strlen(value);
     int64_t index = 0;
@@ -181,78 +180,154 @@ static bool choice_index(int64_t *out, const char *choices, const char *value) {
 
 static sf_status out_of_bounds(const sf_setting *setting, const char *value) {
     char quoted[SF_QUOTE_SIZE];
-    return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be %s from %.10g to %.10g", setting->name,
-                   sf_text_quote(quoted, value), setting->kind == SF_INTEGER ? "a whole number" : "a number",
-                   setting->low, setting->high);
+    return sf_fail_on(SF_BAD_INPUT, setting->name, "%s is '%s' but must be %s from %.10g to %.10g", setting->name,
+                      sf_text_quote(quoted, value), setting->kind == SF_INTEGER ? "a whole number" : "a number",
+                      setting->low, setting->high);
 }
 
-static sf_status parse(sf_config *config, const sf_setting *setting, const char *value) {
+sf_status sf_setting_read(sf_value *out, const sf_setting *setting, const char *text) {
     char quoted[SF_QUOTE_SIZE];
-    int64_t *integer = member(config, setting);
     switch (setting->kind) {
-    case SF_INTEGER: {
-        int64_t number;
-        if (!sf_text_integer(&number, value) || (double)number < setting->low || (double)number > setting->high)
-            return out_of_bounds(setting, value);
-        *integer = number;
+    case SF_INTEGER:
+        if (!sf_text_integer(&out->integer, text) || (double)out->integer < setting->low ||
+            (double)out->integer > setting->high)
+            return out_of_bounds(setting, text);
         return SF_OK;
-    }
-    case SF_REAL: {
-        double number;
-        if (!sf_text_real(&number, value) || number < setting->low || number > setting->high)
-            return out_of_bounds(setting, value);
-        *(double *)member(config, setting) = number + 0.0; /* -0 is 0 */
+    case SF_REAL:
+        if (!sf_text_real(&out->real, text) || out->real < setting->low || out->real > setting->high)
+            return out_of_bounds(setting, text);
+        out->real += 0.0; /* -0 is 0 */
         return SF_OK;
-    }
     case SF_CHOICE:
-        if (choice_index(integer, setting->choices, value)) return SF_OK;
-        return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be %s%s", setting->name, sf_text_quote(quoted, value),
-                       strchr(setting->choices, '|') != NULL ? "one of " : "", setting->choices);
+        if (choice_index(&out->integer, setting->choices, text)) return SF_OK;
+        return sf_fail_on(SF_BAD_INPUT, setting->name, "%s is '%s' but must be %s%s", setting->name,
+                          sf_text_quote(quoted, text), strchr(setting->choices, '|') != NULL ? "one of " : "",
+                          setting->choices);
     case SF_FLAG:
-        if (choice_index(integer, "no|yes", value)) return SF_OK;
-        return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be yes or no", setting->name, sf_text_quote(quoted, value));
+        if (choice_index(&out->integer, "no|yes", text)) return SF_OK;
+        return sf_fail_on(SF_BAD_INPUT, setting->name, "%s is '%s' but must be yes or no", setting->name,
+                          sf_text_quote(quoted, text));
     case SF_TEXT:
-        if ((double)strlen(value) >= setting->high)
-            return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be shorter than %.0f characters", setting->name,
-                           sf_text_quote(quoted, value), setting->high);
-        strcpy(member(config, setting), value);
-        return SF_OK;
+        out->text = text;
+        if ((double)strlen(text) < setting->high) return SF_OK;
+        return sf_fail_on(SF_BAD_INPUT, setting->name, "%s is '%s' but must be shorter than %.0f characters",
+                          setting->name, sf_text_quote(quoted, text), setting->high);
     }
     return SF_OK;
 }
 
 bool sf_setting_changes_numbers(const sf_setting *setting, const sf_config *config) {
-    if (setting->offset == AT(stop_at)) return false;
-    if (setting->offset == AT(epochs)) return config->schedule == SF_COSINE; /* else more epochs go on with the run */
-    if (setting->offset == AT(swap_sample)) return config->swap_sample >= 0; /* else ids are as before it was there */
-    if (setting->offset == AT(device) || setting->offset == AT(precision)) return true;
-    return (setting->group & SF_RUN_GROUPS) != 0;
+    if (setting->home != SF_IN_CONFIG || setting->offset == offsetof(sf_config, stop_at)) return false;
+    if (setting->offset == offsetof(sf_config, epochs))
+        return config->schedule == SF_COSINE; /* else more epochs go on with the run */
+    return true;
+}
+
+/* Writes a member of an sf_config or sf_options, whichever the setting lives in. */
+static void write_member(void *values, const sf_setting *setting, sf_value value) {
+    void *member = (char *)values + setting->offset;
+    switch (setting->kind) {
+    case SF_REAL:
+        *(double *)member = value.real;
+        return;
+    case SF_TEXT:
+        strcpy(member, value.text);
+        return;
+    default:
+        *(int64_t *)member = value.integer;
+    }
+}
+
+static void write_defaults(void *values, sf_setting_home home) {
+    for (size_t i = 0; i < SETTINGS; i++) {
+        sf_value value;
+        if (table[i].home != home) continue;
+        const sf_status status = sf_setting_read(&value, &table[i], table[i].initial);
+        assert(status == SF_OK);
+        (void)status;
+        write_member(values, &table[i], value);
+    }
+}
+
+static void mark_given(sf_given *given, const sf_setting *setting) {
+    const size_t row = (size_t)(setting - table);
+    given->bits[row / 64] |= UINT64_C(1) << row % 64;
+}
+
+static bool is_given(const sf_given *given, const sf_setting *setting) {
+    const size_t row = (size_t)(setting - table);
+    return (given->bits[row / 64] >> row % 64 & 1) != 0;
+}
+
+static bool name_is_given(const sf_given *given, const char *name, sf_setting_home home) {
+    for (size_t i = 0; i < SETTINGS; i++)
+        if (table[i].home == home && strcmp(table[i].name, name) == 0) return is_given(given, &table[i]);
+    return false;
+}
+
+static sf_status find_at_home(const sf_setting **out, const char *name, sf_setting_home home) {
+    SF_TRY(sf_setting_find(out, name, ~0U));
+    if ((*out)->home == home) return SF_OK;
+    return sf_fail_on(SF_BAD_INPUT, (*out)->name, "%s is a setting of %s; set it there", name,
+                      home == SF_IN_CONFIG ? "the command (sf_options), not of a run" : "a run (sf_config)");
 }
 
 void sf_config_init(sf_config *config) {
     *config = (sf_config){0};
-    for (size_t i = 0; i < SETTINGS; i++) {
-        const sf_status status = parse(config, &table[i], table[i].initial);
-        assert(status == SF_OK);
-        (void)status;
-    }
+    write_defaults(config, SF_IN_CONFIG);
+}
+
+void sf_config_put(sf_config *config, const sf_setting *setting, sf_value value) {
+    assert(setting->home == SF_IN_CONFIG);
+    write_member(config, setting, value);
+    mark_given(&config->given, setting);
 }
 
 sf_status sf_config_set(sf_config *config, const char *name, const char *value) {
     const sf_setting *setting;
-    SF_TRY(sf_setting_find(&setting, name, ~0U));
-    SF_TRY(parse(config, setting, value));
-    config->given[setting - table] = true;
+    sf_value read;
+    SF_TRY(find_at_home(&setting, name, SF_IN_CONFIG));
+    SF_TRY(sf_setting_read(&read, setting, value));
+    sf_config_put(config, setting, read);
     return SF_OK;
 }
 
 bool sf_config_given(const sf_config *config, const char *name) {
-    const sf_setting *setting;
-    return sf_setting_find(&setting, name, ~0U) == SF_OK && config->given[setting - table];
+    return name_is_given(&config->given, name, SF_IN_CONFIG);
 }
 
-void sf_config_text(char out[SF_TEXT_SIZE], const sf_config *config, const sf_setting *setting) {
-    const void *at = (const char *)config + setting->offset;
+void sf_options_init(sf_options *options) {
+    *options = (sf_options){0};
+    write_defaults(options, SF_IN_OPTIONS);
+}
+
+void sf_execution_init(sf_execution *execution) {
+    sf_options options;
+    sf_options_init(&options);
+    *execution = options.execution;
+}
+
+void sf_options_put(sf_options *options, const sf_setting *setting, sf_value value) {
+    assert(setting->home == SF_IN_OPTIONS);
+    write_member(options, setting, value);
+    mark_given(&options->given, setting);
+}
+
+sf_status sf_options_set(sf_options *options, const char *name, const char *value) {
+    const sf_setting *setting;
+    sf_value read;
+    SF_TRY(find_at_home(&setting, name, SF_IN_OPTIONS));
+    SF_TRY(sf_setting_read(&read, setting, value));
+    sf_options_put(options, setting, read);
+    return SF_OK;
+}
+
+bool sf_options_given(const sf_options *options, const char *name) {
+    return name_is_given(&options->given, name, SF_IN_OPTIONS);
+}
+
+static void write_text(char out[SF_TEXT_SIZE], const void *values, const sf_setting *setting) {
+    const void *at = (const char *)values + setting->offset;
     switch (setting->kind) {
     case SF_INTEGER:
         snprintf(out, SF_TEXT_SIZE, "%lld", (long long)*(const int64_t *)at);
@@ -278,11 +353,23 @@ void sf_config_text(char out[SF_TEXT_SIZE], const sf_config *config, const sf_se
     }
 }
 
+void sf_config_text(char out[SF_TEXT_SIZE], const sf_config *config, const sf_setting *setting) {
+    assert(setting->home == SF_IN_CONFIG);
+    write_text(out, config, setting);
+}
+
+void sf_options_text(char out[SF_TEXT_SIZE], const sf_options *options, const sf_setting *setting) {
+    assert(setting->home == SF_IN_OPTIONS);
+    write_text(out, options, setting);
+}
+
 sf_status sf_config_apply_recipe(sf_config *config, const char *const *recipe) {
     for (; recipe != NULL && recipe[0] != NULL; recipe += 2) {
         const sf_setting *setting;
-        SF_TRY(sf_setting_find(&setting, recipe[0], ~0U));
-        if (!config->given[setting - table]) SF_TRY(parse(config, setting, recipe[1]));
+        sf_value value;
+        SF_TRY(find_at_home(&setting, recipe[0], SF_IN_CONFIG));
+        SF_TRY(sf_setting_read(&value, setting, recipe[1]));
+        if (!is_given(&config->given, setting)) write_member(config, setting, value);
     }
     return SF_OK;
 }
@@ -291,7 +378,8 @@ sf_status sf_config_apply_recipe(sf_config *config, const char *const *recipe) {
 static sf_status check_used(const sf_config *config, const char *const *names, const char *where) {
     for (; *names != NULL; names++)
         if (sf_config_given(config, *names))
-            return sf_fail(SF_BAD_INPUT, "%s has no effect without %s; leave it out or choose that", *names, where);
+            return sf_fail_on(SF_BAD_INPUT, *names, "%s has no effect without %s; leave it out or choose that", *names,
+                              where);
     return SF_OK;
 }
 
@@ -305,7 +393,7 @@ sf_status sf_config_check(const sf_config *config) {
     if (config->schedule != SF_COSINE)
         SF_TRY(check_used(config, (const char *const[]){"warmup", NULL}, "schedule cosine"));
     if (config->schedule == SF_COSINE && config->warmup >= config->epochs)
-        return sf_fail(SF_BAD_INPUT, "warmup is %lld but must be less than epochs (%lld)", (long long)config->warmup,
-                       (long long)config->epochs);
+        return sf_fail_on(SF_BAD_INPUT, "warmup", "warmup is %lld but must be less than epochs (%lld)",
+                          (long long)config->warmup, (long long)config->epochs);
     return SF_OK;
 }

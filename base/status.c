@@ -7,18 +7,41 @@
 enum { MESSAGE_SIZE = 1024 };
 
 static _Thread_local char message[MESSAGE_SIZE];
+static _Thread_local const char *about = "";
 
 const char *sf_message(void) {
     return message;
 }
 
-sf_status sf_fail(sf_status code, const char *format, ...) {
+const char *sf_message_setting(void) {
+    return about;
+}
+
+static void keep(const char *setting, const char *format, va_list arguments) {
     char text[MESSAGE_SIZE]; /* the arguments may point into `message` itself */
+    vsnprintf(text, sizeof text, format, arguments);
+    memcpy(message, text, sizeof message);
+    about = setting;
+}
+
+sf_status sf_fail(sf_status code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    keep("", format, arguments);
     va_end(arguments);
-    memcpy(message, text, sizeof message);
+    return code;
+}
+
+sf_status sf_fail_on(sf_status code, const char *setting, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    keep(setting, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+sf_status sf_fail_about(sf_status code, const char *setting) {
+    if (code != SF_OK) about = setting;
     return code;
 }
 
@@ -29,5 +52,5 @@ sf_status sf_fail_in(sf_status code, const char *where, ...) {
     va_start(arguments, where);
     vsnprintf(place, sizeof place, where, arguments);
     va_end(arguments);
-    return sf_fail(code, "%s: %s", place, message);
+    return sf_fail_on(code, about, "%s: %s", place, message);
 }

@@ -7,6 +7,13 @@
 /* Stores the message for this thread and returns `code`. */
 sf_status sf_fail(sf_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same for a failure that is about a setting, whose name outlives every message (a row of the table, a literal). */
+sf_status sf_fail_on(sf_status code, const char *setting, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Says which setting a failure that is being passed on is about; SF_OK passes untouched. */
+sf_status sf_fail_about(sf_status code, const char *setting);
+
 /* Puts "where: " before the message of a failure that is being passed on; SF_OK passes untouched. */
 sf_status sf_fail_in(sf_status code, const char *where, ...) __attribute__((format(printf, 2, 3)));
 

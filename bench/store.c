@@ -7,12 +7,12 @@
 
 #include "base/clock.h"
 #include "base/sorted.h"
-#include "store/store.h"
 #include "semfocus/semfocus.h"
+#include "store/store.h"
 
 static sf_status train_bare(const sf_config *config) {
     sf_fleet *fleet;
-    sf_status status = sf_fleet_create(&fleet, "even-pairs", config, 1);
+    sf_status status = sf_fleet_create(&fleet, "even-pairs", config, 1, NULL);
     while (status == SF_OK && !sf_fleet_finished(fleet)) status = sf_fleet_advance(fleet);
     sf_fleet_destroy(fleet);
     return status;

@@ -351,23 +351,23 @@ static int draw_regions(const analyses *a, const char *folder) {
     return code;
 }
 
-static sf_status analyze_one(analyses *a, sf_store *store, const sf_stored_run *run, const sf_config *config) {
-    const sf_analysis_request how = {.at = (sf_weights_at)config->at,
-                                     .split = (sf_split)config->split,
-                                     .samples = (size_t)config->samples,
-                                     .threads = (size_t)config->threads,
-                                     .perturbed = config->perturbed,
-                                     .direction_seed = (uint32_t)config->direction_seed};
+static sf_status analyze_one(analyses *a, sf_store *store, const sf_stored_run *run, const sf_options *options) {
+    const sf_analysis_request how = {.at = (sf_weights_at)options->at,
+                                     .split = (sf_split)options->split,
+                                     .samples = (size_t)options->samples,
+                                     .threads = (size_t)options->execution.threads,
+                                     .perturbed = options->perturbed,
+                                     .direction_seed = (uint32_t)options->direction_seed};
     const sf_status status = sf_analyze(&a->all[a->count], store, run, &how);
     if (status == SF_OK) a->count++;
     return status;
 }
 
 static sf_status tell_one(const analyses *a, size_t i, sf_store *store, const sf_stored_run *run,
-                          const sf_config *config) {
+                          const sf_options *options) {
     json_t *row = a->rows != NULL ? json_analysis(a->all[i]) : NULL;
     if (row == NULL) print_analysis(a->all[i]);
-    const sf_status status = tell_theory(row, store, run, config);
+    const sf_status status = tell_theory(row, store, run, options);
     if (row != NULL)
         json_array_append_new(a->rows, row);
     else
@@ -376,16 +376,16 @@ static sf_status tell_one(const analyses *a, size_t i, sf_store *store, const sf
 }
 
 static int analyze_and_tell(analyses *a, sf_store *store, const sf_stored_run *runs, const cli_request *request) {
-    const sf_config *config = &request->config;
+    const sf_options *options = &request->options;
     sf_status status = SF_OK;
     for (size_t i = 0; i < request->word_count && status == SF_OK; i++)
-        status = analyze_one(a, store, &runs[i], config);
-    if (status == SF_OK && *config->figures != '\0') {
-        const int code = draw_regions(a, config->figures);
+        status = analyze_one(a, store, &runs[i], options);
+    if (status == SF_OK && *options->figures != '\0') {
+        const int code = draw_regions(a, options->figures);
         if (code != EXIT_DONE) return code;
     }
-    for (size_t i = 0; i < a->count && status == SF_OK; i++) status = tell_one(a, i, store, &runs[i], config);
-    return status == SF_OK ? tell_comparisons(a, config->figures) : fail(status);
+    for (size_t i = 0; i < a->count && status == SF_OK; i++) status = tell_one(a, i, store, &runs[i], options);
+    return status == SF_OK ? tell_comparisons(a, options->figures) : fail(status);
 }
 
 static int analyze_all(sf_store *store, const sf_stored_run *runs, const cli_request *request) {
@@ -394,7 +394,7 @@ static int analyze_all(sf_store *store, const sf_stored_run *runs, const cli_req
         fail_usage("no memory left for %zu runs", request->word_count);
         return EXIT_FAILED;
     }
-    if (request->config.json) a.rows = json_array();
+    if (request->options.json) a.rows = json_array();
     const int code = analyze_and_tell(&a, store, runs, request);
     json_decref(a.rows);
     for (size_t i = 0; i < a.count; i++) sf_analysis_destroy(a.all[i]);
@@ -454,7 +454,7 @@ static int check_recorded(sf_store *store, const sf_stored_run *runs, size_t cou
 }
 
 static int print_curves(sf_store *store, const sf_stored_run *runs, const cli_request *request) {
-    curve_output out = {.rows = request->config.json ? json_array() : NULL};
+    curve_output out = {.rows = request->options.json ? json_array() : NULL};
     const int recorded = check_recorded(store, runs, request->word_count);
     if (recorded != EXIT_DONE) {
         json_decref(out.rows);
@@ -486,7 +486,7 @@ static int look_up_and_tell(sf_store *store, const cli_request *request) {
         const sf_status status = sf_store_find(&runs[i], store, request->words[i]);
         if (status != SF_OK) code = fail(status);
     }
-    if (code == EXIT_DONE) code = (request->config.curves ? print_curves : analyze_all)(store, runs, request);
+    if (code == EXIT_DONE) code = (request->options.curves ? print_curves : analyze_all)(store, runs, request);
     free(runs);
     return code;
 }
@@ -494,18 +494,18 @@ static int look_up_and_tell(sf_store *store, const cli_request *request) {
 static int run(const cli_request *request) {
     static const char *const without_curves[] = {"at",        "split",          "samples", "bounds",
                                                  "lipschitz", "mask-stability", "figures", "perturbed"};
-    for (size_t i = 0; i < sizeof without_curves / sizeof *without_curves && request->config.curves; i++)
-        if (sf_config_given(&request->config, without_curves[i]))
+    for (size_t i = 0; i < sizeof without_curves / sizeof *without_curves && request->options.curves; i++)
+        if (sf_options_given(&request->options, without_curves[i]))
             return fail_usage("--%s has no effect with --curves, which tells what training recorded; leave it out",
                               without_curves[i]);
     if (sf_config_given(&request->config, "precision"))
         return fail_usage("--precision has no effect on analyze, which computes measures in f32; leave it out");
-    if (sf_config_given(&request->config, "direction-seed") && request->config.perturbed == 0)
+    if (sf_options_given(&request->options, "direction-seed") && request->options.perturbed == 0)
         return fail_usage("--direction-seed has no effect without --perturbed R; leave it out or say how far");
-    int code = check_figures(&request->config);
+    int code = check_figures(&request->options);
     if (code != EXIT_DONE) return code;
     sf_store *store;
-    const sf_status status = open_to_read(&store, request->config.store, SF_STORE_READ);
+    const sf_status status = open_to_read(&store, request->options.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
     code = look_up_and_tell(store, request);
     sf_store_close(store);

@@ -66,8 +66,8 @@ static sf_status select_cases(selection *out, const cli_request *request) {
 }
 
 static int run(const cli_request *request) {
-    const bool json = request->config.json != 0;
-    const size_t threads = (size_t)request->config.threads;
+    const bool json = request->options.json != 0;
+    const size_t threads = (size_t)request->options.execution.threads;
     selection chosen;
     const sf_status known = select_cases(&chosen, request);
     if (known != SF_OK) return fail(known);

@@ -46,20 +46,20 @@ static sf_status check_named(checking *c, const cli_request *request) {
 }
 
 static int run(const cli_request *request) {
-    if (request->word_count > 0 && *request->config.where != '\0')
+    if (request->word_count > 0 && *request->options.where != '\0')
         return fail_usage("both runs and --where were given; name the runs or the condition");
     checking c = {0};
-    sf_status status = open_to_read(&c.store, request->config.store, SF_STORE_INSPECT);
+    sf_status status = open_to_read(&c.store, request->options.store, SF_STORE_INSPECT);
     if (status != SF_OK) return fail(status);
     c.rows = json_array();
     const sf_status list = sf_store_check_list(c.store);
     if (list != SF_OK) fail(list); /* and on to the runs: which of them is it? */
-    status = request->word_count > 0 ? check_named(&c, request) : check_all(&c, request->config.where);
+    status = request->word_count > 0 ? check_named(&c, request) : check_all(&c, request->options.where);
     sf_store_close(c.store);
     int code = status == SF_OK ? EXIT_DONE : fail(status);
-    if (code == EXIT_DONE && request->config.json) {
+    if (code == EXIT_DONE && request->options.json) {
         code = print_json(json_incref(c.rows));
-    } else if (code == EXIT_DONE && (!request->config.quiet || c.failed > 0)) {
+    } else if (code == EXIT_DONE && (!request->options.quiet || c.failed > 0)) {
         printf("%zu of %zu runs are whole\n", c.checked - c.failed, c.checked);
         code = finish_output();
     }

@@ -10,14 +10,19 @@
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_SIGNAL = 128 /* and the number of the signal */ };
 
+typedef struct cli_assignment { /* --setting value, as written */
+    const sf_setting *setting;
+    const char *value;
+} cli_assignment;
+
 typedef struct cli_request { /* a command line, read and checked */
+    sf_study *study;         /* of a verb that takes lists: it has the settings; NULL: they are below */
     sf_config config;
+    sf_options options;
     char **words; /* what is not an option */
     size_t word_count;
-    struct {
-        const char *name, *value;
-    } options[64]; /* as written, in order; lists are here alone, single values also in the config */
-    size_t option_count;
+    cli_assignment *assignments; /* [assignment_count], in order */
+    size_t assignment_count;
     const char *command; /* the whole line, quoted for a shell */
 } cli_request;
 
@@ -88,28 +93,25 @@ sf_status open_to_read(sf_store **store, const char *folder, sf_store_access acc
 /* The same. A store that is not there yet is an empty one: NULL. One that cannot be read is a failure. */
 sf_status open_if_there(sf_store **store, const char *folder);
 
-/* The options of a request, set in a study. */
-sf_status apply_options(sf_study *study, const cli_request *request);
-
 typedef enum cli_detail { EVERY_EPOCH, EVERY_RUN } cli_detail; /* what is printed of work under way */
 /* Runs what is missing of a planned study, showing progress. *done: whether there are results to show, even where some
  * runs failed; returns the exit code. */
-int run_study(const sf_study *study, sf_store *store, const sf_config *config, cli_detail detail, bool *done);
+int run_study(const sf_study *study, sf_store *store, const sf_options *options, cli_detail detail, bool *done);
 
-/* The whole of compare, for a study whose tasks and settings are set: plan, run, table, verdicts, report. */
-int conduct_study(sf_study *study, const cli_request *request);
+/* The whole of compare, for a request whose study has its tasks: plan, run, table, verdicts, report. */
+int conduct_study(const cli_request *request);
 /* null where it is not finite. */
 json_t *number_or_null(double value);
 json_t *loss_speedup_as_json(const sf_loss_speedup *loss);
 /* Table and verdicts, or JSON. */
 int print_results(const sf_study *study, bool json);
 /* Page, figures and plot of a judged study, as the settings ask for them. */
-int write_report(const sf_study *study, sf_store *store, const cli_request *request, const sf_config *config);
+int write_report(const sf_study *study, sf_store *store, const cli_request *request, const sf_options *options);
 /* Whether figures can be written where the settings say: asked before hours of work. Prints why not and gives the exit
  * code. */
-int check_figures(const sf_config *config);
+int check_figures(const sf_options *options);
 /* Where the page goes. */
-const char *report_path(const sf_config *config);
+const char *report_path(const sf_options *options);
 
 /* A stored run as 'runs --json' shows it. */
 json_t *run_as_json(const sf_stored_run *run);

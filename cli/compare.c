@@ -71,17 +71,17 @@ static int estimate_all(double *seconds, const sf_study *study, size_t count) {
     return status == SF_OK ? EXIT_DONE : fail(status);
 }
 
-static int print_plan(const sf_study *study, const sf_config *config) {
+static int print_plan(const sf_study *study, const sf_options *options) {
     size_t count, done = 0;
     double total;
     sf_study_runs(study, &count);
     for (size_t i = 0; i < count; i++) done += sf_study_is_done(study, i);
     const int code = estimate_all(&total, study, count);
     if (code != EXIT_DONE) return code;
-    json_t *rows = config->json ? json_array() : NULL;
+    json_t *rows = options->json ? json_array() : NULL;
     for (size_t g = 0; g < sf_study_group_count(study); g++)
-        if (rows != NULL || !config->quiet) tell_planned(rows, study, g);
-    const double left = total / (double)sf_study_workers(study);
+        if (rows != NULL || !options->quiet) tell_planned(rows, study, g);
+    const double left = total / (double)sf_study_workers(study, (size_t)options->execution.threads);
     if (rows != NULL)
         return print_json(json_pack("{s:o, s:I, s:I, s:f}", "runs", rows, "count", (json_int_t)count, "done",
                                     (json_int_t)done, "seconds_left", left));
@@ -89,55 +89,51 @@ static int print_plan(const sf_study *study, const sf_config *config) {
     return finish_output();
 }
 
-static int dry_run(sf_study *study, const sf_config *config) {
+static int dry_run(sf_study *study, const sf_options *options) {
     sf_store *store;
-    sf_status status = open_if_there(&store, config->store);
+    sf_status status = open_if_there(&store, options->store);
     if (status == SF_OK) status = sf_study_judge(study, store);
-    const int code = status == SF_OK ? print_plan(study, config) : fail(status);
+    const int code = status == SF_OK ? print_plan(study, options) : fail(status);
     sf_store_close(store);
     return code;
 }
 
-static int run_and_report(sf_study *study, const cli_request *request, const sf_config *config) {
+static int run_and_report(sf_study *study, const cli_request *request, const sf_options *options) {
     sf_store *store;
-    sf_status status = sf_report_check(report_path(config));
-    if (status == SF_OK) status = sf_store_open(&store, config->store, SF_STORE_WRITE);
+    sf_status status = sf_report_check(report_path(options));
+    if (status == SF_OK) status = sf_store_open(&store, options->store, SF_STORE_WRITE);
     if (status != SF_OK) return fail(status);
     bool done = false;
-    int code = check_figures(config); /* the folder may be one within the store's */
-    if (code == EXIT_DONE) code = run_study(study, store, config, EVERY_RUN, &done);
+    int code = check_figures(options); /* the folder may be one within the store's */
+    if (code == EXIT_DONE) code = run_study(study, store, options, EVERY_RUN, &done);
     if (done) {
         status = sf_study_judge(study, store);
-        int shown = status == SF_OK ? print_results(study, config->json != 0) : fail(status);
-        if (shown == EXIT_DONE) shown = write_report(study, store, request, config);
+        int shown = status == SF_OK ? print_results(study, options->json != 0) : fail(status);
+        if (shown == EXIT_DONE) shown = write_report(study, store, request, options);
         if (code == EXIT_DONE) code = shown;
     }
     sf_store_close(store);
     return code;
 }
 
-int conduct_study(sf_study *study, const cli_request *request) {
-    sf_config config;
-    sf_status status = sf_study_common(&config, study);
-    if (status == SF_OK) status = sf_study_converge_at(study, config.converged_at);
+int conduct_study(const cli_request *request) {
+    sf_study *study = request->study;
+    sf_options options;
+    sf_study_options(&options, study);
+    sf_status status = sf_study_converge_at(study, options.converged_at);
     if (status == SF_OK) status = sf_study_plan(study);
     if (status == SF_OK) status = sf_study_check_stops(study);
     if (status != SF_OK) return fail(status);
-    if (config.fail_fast && sf_config_given(&config, "keep-going") && config.keep_going)
+    if (options.fail_fast && sf_options_given(&options, "keep-going") && options.keep_going)
         return fail_usage("both --keep-going and --fail-fast were given; choose one");
-    if (strcmp(report_path(&config), "-") == 0)
+    if (strcmp(report_path(&options), "-") == 0)
         return fail_usage("out is '-' but the table goes to standard output; name a file");
-    return config.dry_run ? dry_run(study, &config) : run_and_report(study, request, &config);
+    return options.dry_run ? dry_run(study, &options) : run_and_report(study, request, &options);
 }
 
 static int run(const cli_request *request) {
-    sf_study *study = NULL;
-    sf_status status = sf_study_create(&study);
-    if (status == SF_OK) status = sf_study_add_tasks(study, request->words[0]);
-    if (status == SF_OK) status = apply_options(study, request);
-    const int code = status == SF_OK ? conduct_study(study, request) : fail(status);
-    sf_study_destroy(study);
-    return code;
+    const sf_status status = sf_study_add_tasks(request->study, request->words[0]);
+    return status == SF_OK ? conduct_study(request) : fail(status);
 }
 
 const cli_verb verb_compare = {

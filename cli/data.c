@@ -19,20 +19,21 @@ static int print_rows_as_json(const sf_dataset *data) {
 
 static int run(const cli_request *request) {
     sf_config config = request->config;
+    const sf_options *options = &request->options;
     const sf_task *task;
     sf_dataset *data;
     sf_status status = sf_task_find(&task, request->words[0]);
     if (status == SF_OK) status = sf_config_apply_recipe(&config, sf_task_describe(task).recipe);
     if (status != SF_OK) return fail(status);
-    if (config.json && *config.out != '\0')
+    if (options->json && *options->out != '\0')
         return fail_usage("--json goes to standard output; leave out --out or --json");
-    status =
-        sf_dataset_sample(&data, task, SF_TRAINING, (uint32_t)config.seed, (size_t)config.count, (size_t)config.length);
+    status = sf_dataset_sample(&data, task, SF_TRAINING, (uint32_t)config.seed, (size_t)options->count,
+                               (size_t)config.length);
     if (status != SF_OK) return fail(status);
     int code = EXIT_DONE;
-    if (config.json)
+    if (options->json)
         code = print_rows_as_json(data);
-    else if ((status = sf_dataset_write(data, *config.out != '\0' ? config.out : "-")) != SF_OK)
+    else if ((status = sf_dataset_write(data, *options->out != '\0' ? options->out : "-")) != SF_OK)
         code = fail(status);
     sf_dataset_destroy(data);
     return code;

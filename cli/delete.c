@@ -4,15 +4,15 @@
 
 static int run(const cli_request *request) {
     sf_store *store;
-    sf_status status = sf_store_open(&store, request->config.store, SF_STORE_READ); /* none is made by deleting */
+    sf_status status = sf_store_open(&store, request->options.store, SF_STORE_READ); /* none is made by deleting */
     if (status == SF_BAD_INPUT) return fail(status);
     if (status == SF_OK) sf_store_close(store);
-    status = sf_store_open(&store, request->config.store, SF_STORE_MEND);
+    status = sf_store_open(&store, request->options.store, SF_STORE_MEND);
     if (status != SF_OK) return fail(status);
     for (size_t i = 0; i < request->word_count && status == SF_OK; i++) {
         char id[SF_RUN_ID_SIZE];
         status = sf_store_delete(id, store, request->words[i]);
-        if (status == SF_OK && !request->config.quiet) printf("deleted: run %s\n", id);
+        if (status == SF_OK && !request->options.quiet) printf("deleted: run %s\n", id);
     }
     sf_store_close(store);
     const int code = status == SF_OK ? EXIT_DONE : fail(status);

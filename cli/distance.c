@@ -27,7 +27,7 @@ static int run(const cli_request *request) {
         return fail_usage(
             "--precision has no effect on distance, which compares weights as they are stored; leave it out");
     sf_store *store;
-    sf_status status = open_to_read(&store, request->config.store, SF_STORE_READ);
+    sf_status status = open_to_read(&store, request->options.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
     sf_stored_run runs[2];
     sf_run_distance_result distance;
@@ -35,7 +35,7 @@ static int run(const cli_request *request) {
     if (status == SF_OK) status = sf_run_distance(&distance, store, &runs[0], &runs[1]);
     sf_store_close(store);
     if (status != SF_OK) return fail(status);
-    return request->config.json ? print_as_json(runs, &distance) : print_as_text(runs, &distance);
+    return request->options.json ? print_as_json(runs, &distance) : print_as_text(runs, &distance);
 }
 
 const cli_verb verb_distance = {

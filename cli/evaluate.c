@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST = 65536, MOST_LENGTHS = sizeof((sf_config *)0)->lengths / 2 };
+enum { LONGEST = 65536, MOST_LENGTHS = sizeof((sf_options *)0)->lengths / 2 };
 
 typedef struct row {
     sf_stored_run run;
@@ -33,17 +33,17 @@ static bool read_lengths(size_t lengths[MOST_LENGTHS], size_t *count, const char
     }
 }
 
-static sf_status evaluate_run(table *t, sf_store *store, const char *id, const sf_config *config,
+static sf_status evaluate_run(table *t, sf_store *store, const char *id, const sf_options *options,
                               const size_t *lengths /* [count] */, size_t count) {
     sf_stored_run run;
     sf_status status = sf_store_find(&run, store, id);
     for (size_t i = 0; i < (count > 0 ? count : 1) && status == SF_OK; i++) {
         row *next = &t->rows[t->count];
         *next = (row){.run = run};
-        const sf_length_request request = {.at = (sf_weights_at)config->at,
+        const sf_length_request request = {.at = (sf_weights_at)options->at,
                                            .length = count > 0 ? lengths[i] : 0,
-                                           .count = sf_config_given(config, "count") ? (size_t)config->count : 0,
-                                           .threads = (size_t)config->threads};
+                                           .count = sf_options_given(options, "count") ? (size_t)options->count : 0,
+                                           .threads = (size_t)options->execution.threads};
         status = sf_length_generalization(&next->result, store, &run, &request);
         if (status == SF_OK) t->count++;
     }
@@ -83,7 +83,7 @@ static int print_as_text(const table *t) {
 static int evaluate_all(sf_store *store, const cli_request *request, const size_t *lengths /* [count] */,
                         size_t count) {
     static const char *const moments[] = {[SF_AT_LAST] = "last", [SF_AT_BEST] = "best", [SF_AT_INIT] = "init"};
-    const sf_config *config = &request->config;
+    const sf_options *options = &request->options;
     table t = {.rows = calloc(request->word_count * (count > 0 ? count : 1), sizeof *t.rows)};
     if (t.rows == NULL) {
         fail_usage("no memory left for %zu runs", request->word_count);
@@ -91,9 +91,9 @@ static int evaluate_all(sf_store *store, const cli_request *request, const size_
     }
     sf_status status = SF_OK;
     for (size_t i = 0; i < request->word_count && status == SF_OK; i++)
-        status = evaluate_run(&t, store, request->words[i], config, lengths, count);
+        status = evaluate_run(&t, store, request->words[i], options, lengths, count);
     const int code = status != SF_OK ? fail(status)
-                     : config->json  ? print_as_json(&t, moments[config->at])
+                     : options->json ? print_as_json(&t, moments[options->at])
                                      : print_as_text(&t);
     free(t.rows);
     return code;
@@ -101,14 +101,14 @@ static int evaluate_all(sf_store *store, const cli_request *request, const size_
 
 static int run(const cli_request *request) {
     size_t lengths[MOST_LENGTHS], count = 0;
-    if (sf_config_given(&request->config, "lengths") && !read_lengths(lengths, &count, request->config.lengths))
+    if (sf_options_given(&request->options, "lengths") && !read_lengths(lengths, &count, request->options.lengths))
         return fail_usage("lengths is '%.60s' but must be whole numbers from 1 to %d with commas between them, "
                           "e.g. 41,60,100",
-                          request->config.lengths, LONGEST);
+                          request->options.lengths, LONGEST);
     if (sf_config_given(&request->config, "precision"))
         return fail_usage("--precision has no effect on evaluate, which computes as the run was trained; leave it out");
     sf_store *store;
-    const sf_status status = open_to_read(&store, request->config.store, SF_STORE_READ);
+    const sf_status status = open_to_read(&store, request->options.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
     const int code = evaluate_all(store, request, lengths, count);
     sf_store_close(store);

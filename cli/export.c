@@ -5,26 +5,26 @@
 #include <unistd.h>
 
 static int export_run(sf_store *store, const cli_request *request) {
-    const sf_config *config = &request->config;
+    const sf_options *options = &request->options;
     sf_stored_run run;
     sf_status status = sf_store_find(&run, store, request->words[0]);
     if (status != SF_OK) return fail(status);
-    const char *path = *config->out != '\0' ? config->out : "-";
-    status = config->format == SF_SAFETENSORS ? sf_store_export_weights(store, &run, config->best != 0, path)
-                                              : sf_store_export_curve(store, &run, path);
+    const char *path = *options->out != '\0' ? options->out : "-";
+    status = options->format == SF_SAFETENSORS ? sf_store_export_weights(store, &run, options->best != 0, path)
+                                               : sf_store_export_curve(store, &run, path);
     return status == SF_OK ? EXIT_DONE : fail(status);
 }
 
 static int run(const cli_request *request) {
-    const bool to_stdout = *request->config.out == '\0' || strcmp(request->config.out, "-") == 0;
-    const bool bytes = request->config.format == SF_SAFETENSORS && to_stdout;
+    const bool to_stdout = *request->options.out == '\0' || strcmp(request->options.out, "-") == 0;
+    const bool bytes = request->options.format == SF_SAFETENSORS && to_stdout;
     if (bytes && isatty(STDOUT_FILENO) != 0)
         return fail_usage("weights are no text for a terminal; name a file with --out, or use a pipe");
     if (bytes) print_bytes_from_now_on();
-    if (request->config.best && request->config.format != SF_SAFETENSORS)
+    if (request->options.best && request->options.format != SF_SAFETENSORS)
         return fail_usage("--best chooses weights; add --format safetensors or leave it out");
     sf_store *store;
-    const sf_status status = open_to_read(&store, request->config.store, SF_STORE_READ);
+    const sf_status status = open_to_read(&store, request->options.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
     const int code = export_run(store, request);
     sf_store_close(store);

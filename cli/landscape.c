@@ -219,36 +219,36 @@ static int print_plot(const sf_landscape *landscape) {
 }
 
 static int show_results(const sf_landscape *landscape, const cli_request *request) {
-    const sf_config *config = &request->config;
-    int code = config->json ? print_all_json(landscape) : print_tables(landscape);
-    if (code == EXIT_DONE && config->plot && !config->json) code = print_plot(landscape);
-    if (code == EXIT_DONE && *config->out != '\0') {
-        const sf_status status = sf_landscape_write(landscape, config->out, request->command);
+    const sf_options *options = &request->options;
+    int code = options->json ? print_all_json(landscape) : print_tables(landscape);
+    if (code == EXIT_DONE && options->plot && !options->json) code = print_plot(landscape);
+    if (code == EXIT_DONE && *options->out != '\0') {
+        const sf_status status = sf_landscape_write(landscape, options->out, request->command);
         if (status != SF_OK) return fail(status);
-        if (!config->json) printf("page: %s\n", on_one_line(config->out));
+        if (!options->json) printf("page: %s\n", on_one_line(options->out));
     }
-    if (code == EXIT_DONE && *config->figures != '\0') {
-        const sf_status status = sf_landscape_write_figures(landscape, config->figures);
+    if (code == EXIT_DONE && *options->figures != '\0') {
+        const sf_status status = sf_landscape_write_figures(landscape, options->figures);
         if (status != SF_OK) return fail(status);
-        if (!config->json) printf("figures: %s\n", on_one_line(config->figures));
+        if (!options->json) printf("figures: %s\n", on_one_line(options->figures));
     }
     return code == EXIT_DONE ? finish_output() : code;
 }
 
 static int compute_and_show(sf_store *store, const cli_request *request) {
-    const sf_config *config = &request->config;
+    const sf_options *options = &request->options;
     sf_landscape *landscape;
     sf_status status =
-        sf_landscape_open(&landscape, store, (const char *const *)request->words, request->word_count, config);
+        sf_landscape_open(&landscape, store, (const char *const *)request->words, request->word_count, options);
     if (status != SF_OK) return fail(status);
     surveying s = {.landscape = landscape, .surface = SIZE_MAX};
-    moving_line_open(&s.line, config->quiet != 0 || config->json != 0);
+    moving_line_open(&s.line, options->quiet != 0 || options->json != 0);
     const sf_landscape_watch watch = {.stop = watch_for_stop(), .on_points = show_points, .context = &s};
     status = sf_landscape_compute(landscape, store, &watch);
     moving_line_close(&s.line);
     int code;
     if (status == SF_INTERRUPTED || (status == SF_OK && ended_by_signal() != EXIT_DONE))
-        code = tell_stopped(config->store);
+        code = tell_stopped(options->store);
     else
         code = status == SF_OK ? show_results(landscape, request) : fail(status);
     sf_landscape_close(landscape);
@@ -264,18 +264,18 @@ static sf_status open_existing(sf_store **store, const char *folder) {
 }
 
 static int run(const cli_request *request) {
-    const sf_config *config = &request->config;
+    const sf_options *options = &request->options;
     sf_store *store = NULL;
-    if (sf_config_given(config, "precision"))
+    if (sf_config_given(&request->config, "precision"))
         return fail_usage(
             "--precision has no effect here: surfaces are computed in f32, those of a bf16 run too; leave "
             "it out");
-    if (strcmp(config->out, "-") == 0)
+    if (strcmp(options->out, "-") == 0)
         return fail_usage("out is '-' but the table goes to standard output; name a file");
-    const int writable = check_figures(config);
+    const int writable = check_figures(options);
     if (writable != EXIT_DONE) return writable;
-    sf_status status = *config->out != '\0' ? sf_report_check(config->out) : SF_OK;
-    if (status == SF_OK) status = open_existing(&store, config->store);
+    sf_status status = *options->out != '\0' ? sf_report_check(options->out) : SF_OK;
+    if (status == SF_OK) status = open_existing(&store, options->store);
     const int code = status == SF_OK ? compute_and_show(store, request) : fail(status);
     sf_store_close(store);
     return code;

@@ -130,11 +130,11 @@ static int run(const cli_request *request) {
     if (request->word_count == 1) {
         for (size_t i = 0; i < LISTINGS; i++)
             if (strcmp(listings[i].name, request->words[0]) == 0)
-                return print_one(&listings[i], request->config.json != 0);
+                return print_one(&listings[i], request->options.json != 0);
         return fail_usage("there is no list '%.40s'; choose tasks, attention, settings, backends or figures",
                           request->words[0]);
     }
-    if (request->config.json) {
+    if (request->options.json) {
         json_t *all = json_object();
         for (size_t i = 0; i < LISTINGS; i++) json_object_set_new(all, listings[i].name, listings[i].collect());
         return print_json(all);

@@ -88,28 +88,31 @@ static int print_verb_help(const cli_verb *verb) {
     return finish_output();
 }
 
+static sf_status set_value(cli_request *request, const sf_setting *setting, const char *value, bool is_list) {
+    if (request->study != NULL && is_list) return sf_study_override(request->study, setting->name, value);
+    if (request->study != NULL) return sf_study_override_one(request->study, setting->name, value);
+    return setting->home == SF_IN_CONFIG ? sf_config_set(&request->config, setting->name, value)
+                                         : sf_options_set(&request->options, setting->name, value);
+}
+
 static int take_option(cli_request *request, const cli_verb *verb, const sf_setting *setting, const char *value) {
-    for (size_t i = 0; i < request->option_count; i++)
-        if (strcmp(request->options[i].name, setting->name) == 0)
+    for (size_t i = 0; i < request->assignment_count; i++)
+        if (request->assignments[i].setting == setting)
             return fail_usage("--%s is given twice, as '%.100s' and as '%.100s'; give it once (%s)", setting->name,
-                              request->options[i].value, value,
+                              request->assignments[i].value, value,
                               is_list_setting(verb, setting) ? "a list is written with commas: A,B"
                                                              : "it takes one value");
     if (*value == '\0' && (strcmp(setting->name, "out") == 0 || strcmp(setting->name, "figures") == 0))
         return fail_usage("%s is '' but must be a name; give one, or leave it out", setting->name);
-    if (request->option_count == sizeof request->options / sizeof *request->options)
-        return fail_usage("more than %zu options; leave some out", request->option_count);
-    request->options[request->option_count].name = setting->name;
-    request->options[request->option_count++].value = value;
-    if (strchr(value, ',') != NULL && is_list_setting(verb, setting))
-        return EXIT_DONE; /* the study checks its elements */
-    const sf_status status = sf_config_set(&request->config, setting->name, value);
+    request->assignments[request->assignment_count++] = (cli_assignment){setting, value};
+    const sf_status status = set_value(request, setting, value, is_list_setting(verb, setting));
     return status == SF_OK ? EXIT_DONE : fail(status);
 }
 
 /* Splits the words behind the verb into options and the rest; --help anywhere wins. */
 static int read_request(cli_request *request, const cli_verb *verb, int count, char **words) {
     sf_config_init(&request->config);
+    sf_options_init(&request->options);
     request->words = words;
     for (int i = 0; i < count; i++) {
         if (strncmp(words[i], "--", 2) != 0 || words[i][2] == '\0') {
@@ -175,6 +178,24 @@ static void fill_closed_streams(void) {
             (void)!open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* it fails as before */
 }
 
+static int run_verb(const cli_verb *verb, int count, char **words) {
+    char *command = quote_command(count, words);
+    cli_request request = {.command = command != NULL ? command : "semfocus",
+                           .assignments = calloc((size_t)count, sizeof *request.assignments)};
+    int code = EXIT_FAILED;
+    if (request.assignments == NULL)
+        print_sentence("no memory left to begin");
+    else if (verb->lists != NO_LISTS && sf_study_create(&request.study) != SF_OK)
+        code = fail(SF_NO_MEMORY);
+    else
+        code = read_request(&request, verb, count - 2, words + 2);
+    if (code == EXIT_DONE) code = verb->run(&request);
+    sf_study_destroy(request.study);
+    free(request.assignments);
+    free(command);
+    return code;
+}
+
 int main(int count, char **words) {
     fill_closed_streams();
     watch_signals();
@@ -202,11 +223,7 @@ int main(int count, char **words) {
     if (verb == NULL) return fail_usage("unknown verb '%.40s'; 'semfocus --help' names them all", words[1]);
     for (int i = 2; i < count; i++)
         if (is_help(words[i])) return print_verb_help(verb);
-    char *command = quote_command(count, words);
-    cli_request request = {.command = command != NULL ? command : "semfocus"};
-    int code = read_request(&request, verb, count - 2, words + 2);
-    if (code == EXIT_DONE) code = verb->run(&request);
-    free(command);
+    const int code = run_verb(verb, count, words);
     const int ended = ended_by_signal();
     return ended != EXIT_DONE ? ended : code;
 }

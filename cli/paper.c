@@ -74,12 +74,17 @@ static void print_listed(const sf_paper_info *info, const sf_paper *paper, doubl
     if (*info->note != '\0') printf("    at this scale: %s\n", info->note);
 }
 
-static int list_entry(json_t *rows, size_t entry, sf_store *store, const sf_config *config, sf_paper_rates *rates) {
-    const sf_paper_scale scale = (sf_paper_scale)config->scale;
+static sf_status open_entry(sf_paper **out, size_t entry, sf_paper_scale scale, const cli_request *request) {
+    return sf_paper_open(out, entry, scale, (sf_precision)request->config.precision,
+                         (size_t)request->options.execution.threads);
+}
+
+static int list_entry(json_t *rows, size_t entry, sf_store *store, const cli_request *request, sf_paper_rates *rates) {
+    const sf_paper_scale scale = (sf_paper_scale)request->options.scale;
     const sf_paper_info info = sf_paper_describe(entry, scale);
     sf_paper *paper;
     double seconds = 0;
-    sf_status status = sf_paper_open(&paper, entry, scale, config);
+    sf_status status = open_entry(&paper, entry, scale, request);
     if (status != SF_OK) return fail(status);
     status = sf_paper_judge(paper, store);
     if (status == SF_OK) status = sf_paper_cost(&seconds, paper, rates);
@@ -91,18 +96,19 @@ static int list_entry(json_t *rows, size_t entry, sf_store *store, const sf_conf
     return status == SF_OK ? EXIT_DONE : fail(status);
 }
 
-static int list_all(sf_store *store, const sf_config *config) {
+static int list_all(sf_store *store, const cli_request *request) {
+    const sf_options *options = &request->options;
     sf_paper_rates rates = {0};
-    json_t *rows = config->json ? json_array() : NULL;
+    json_t *rows = options->json ? json_array() : NULL;
     for (size_t entry = 0; entry < sf_paper_count(); entry++) {
-        const int code = list_entry(rows, entry, store, config, &rates);
+        const int code = list_entry(rows, entry, store, request, &rates);
         if (code == EXIT_DONE) continue;
         json_decref(rows);
         return code;
     }
     if (rows != NULL) return print_json(rows);
     printf("\nscale %s; 'semfocus paper run ID... --scale smoke|laptop|paper' runs what is missing\n",
-           sf_paper_scale_name((sf_paper_scale)config->scale));
+           sf_paper_scale_name((sf_paper_scale)options->scale));
     return finish_output();
 }
 
@@ -161,10 +167,10 @@ static void show_measuring(void *context, size_t done, size_t total, const char 
     moving_line_draw(&((measuring *)context)->line, "%s: %zu of %zu", what, done, total);
 }
 
-static int measure(sf_paper *paper, sf_store *store, const sf_config *config) {
+static int measure(sf_paper *paper, sf_store *store, const sf_options *options) {
     measuring shown;
-    moving_line_open(&shown.line, config->quiet != 0 || config->json != 0);
-    say_when_stopped(config->store); /* what is measured goes into the store at once */
+    moving_line_open(&shown.line, options->quiet != 0 || options->json != 0);
+    say_when_stopped(options->store); /* what is measured goes into the store at once */
     const sf_status status =
         sf_paper_measure(paper, store, &(sf_paper_watch){.on_progress = show_measuring, .context = &shown});
     say_when_stopped(NULL);
@@ -172,19 +178,19 @@ static int measure(sf_paper *paper, sf_store *store, const sf_config *config) {
     return status == SF_OK ? EXIT_DONE : fail(status);
 }
 
-static int write_figures(const sf_paper *paper, const char *id, sf_store *store, const sf_config *config) {
-    if (*config->figures == '\0') return EXIT_DONE;
-    const sf_status status = sf_paper_write_figures(paper, id, store, config->figures);
+static int write_figures(const sf_paper *paper, const char *id, sf_store *store, const sf_options *options) {
+    if (*options->figures == '\0') return EXIT_DONE;
+    const sf_status status = sf_paper_write_figures(paper, id, store, options->figures);
     if (status != SF_OK) return fail(status);
-    if (!config->json && !config->quiet) printf("figures: %s/%s\n", config->figures, id);
+    if (!options->json && !options->quiet) printf("figures: %s/%s\n", options->figures, id);
     return EXIT_DONE;
 }
 
 /* Of an entry whose runs are done. */
 static int measure_and_tell(json_t *results, sf_paper *paper, const sf_paper_info *info, sf_store *store,
-                            const sf_config *config) {
-    const sf_paper_scale scale = (sf_paper_scale)config->scale;
-    const int measured = measure(paper, store, config);
+                            const sf_options *options) {
+    const sf_paper_scale scale = (sf_paper_scale)options->scale;
+    const int measured = measure(paper, store, options);
     if (measured != EXIT_DONE) return measured;
     const sf_status status = sf_paper_judge(paper, store);
     if (status != SF_OK) return fail(status);
@@ -192,20 +198,21 @@ static int measure_and_tell(json_t *results, sf_paper *paper, const sf_paper_inf
         json_array_append_new(results, result_as_json(info, scale, sf_paper_result_of(paper)));
     else
         print_result(info, paper, scale);
-    return write_figures(paper, info->id, store, config);
+    return write_figures(paper, info->id, store, options);
 }
 
-static int run_entry(json_t *results, size_t entry, sf_store *store, const sf_config *config) {
-    const sf_paper_scale scale = (sf_paper_scale)config->scale;
+static int run_entry(json_t *results, size_t entry, sf_store *store, const cli_request *request) {
+    const sf_options *options = &request->options;
+    const sf_paper_scale scale = (sf_paper_scale)options->scale;
     const sf_paper_info info = sf_paper_describe(entry, scale);
     sf_paper *paper;
     bool done = true;
-    const sf_status status = sf_paper_open(&paper, entry, scale, config);
+    const sf_status status = open_entry(&paper, entry, scale, request);
     if (status != SF_OK) return fail(status);
     int code = EXIT_DONE;
-    if (sf_paper_study(paper) != NULL) code = run_study(sf_paper_study(paper), store, config, EVERY_RUN, &done);
+    if (sf_paper_study(paper) != NULL) code = run_study(sf_paper_study(paper), store, options, EVERY_RUN, &done);
     if (done) {
-        const int told = measure_and_tell(results, paper, &info, store, config);
+        const int told = measure_and_tell(results, paper, &info, store, options);
         if (told != EXIT_DONE) code = told;
     }
     sf_paper_close(paper);
@@ -216,22 +223,22 @@ static bool needs_store(const cli_request *request) {
     for (size_t i = 1; i < request->word_count; i++) {
         size_t entry = 0;
         (void)sf_paper_find(&entry, request->words[i]); /* checked before */
-        if (!sf_paper_describe(entry, (sf_paper_scale)request->config.scale).is_formula) return true;
+        if (!sf_paper_describe(entry, (sf_paper_scale)request->options.scale).is_formula) return true;
     }
     return false;
 }
 
 static int run_entries(const cli_request *request) {
-    const sf_config *config = &request->config;
+    const sf_options *options = &request->options;
     sf_store *store = NULL;
-    const sf_status status = needs_store(request) ? sf_store_open(&store, config->store, SF_STORE_WRITE) : SF_OK;
+    const sf_status status = needs_store(request) ? sf_store_open(&store, options->store, SF_STORE_WRITE) : SF_OK;
     if (status != SF_OK) return fail(status);
-    json_t *results = config->json ? json_array() : NULL;
+    json_t *results = options->json ? json_array() : NULL;
     int code = EXIT_DONE;
     for (size_t i = 1; i < request->word_count && code == EXIT_DONE; i++) {
         size_t entry = 0;
         (void)sf_paper_find(&entry, request->words[i]); /* checked before */
-        code = run_entry(results, entry, store, config);
+        code = run_entry(results, entry, store, request);
     }
     sf_store_close(store);
     if (results == NULL) return code == EXIT_DONE ? finish_output() : code;
@@ -247,10 +254,10 @@ static int check_and_run(const cli_request *request) {
         size_t entry;
         const sf_status status = sf_paper_find(&entry, request->words[i]);
         if (status != SF_OK) return fail(status);
-        const sf_paper_info info = sf_paper_describe(entry, (sf_paper_scale)request->config.scale);
+        const sf_paper_info info = sf_paper_describe(entry, (sf_paper_scale)request->options.scale);
         if (info.unavailable != NULL) return fail_usage("%s cannot be run yet: it %s", info.id, info.unavailable);
     }
-    const int code = check_figures(&request->config);
+    const int code = check_figures(&request->options);
     return code == EXIT_DONE ? run_entries(request) : code;
 }
 
@@ -261,24 +268,25 @@ static void print_told(const sf_paper_info *info, sf_paper_scale scale, const sf
 }
 
 /* With --scale that scale alone; without it laptop, and others of which some runs are there. */
-static bool is_told(const sf_paper_result *result, sf_paper_scale scale, const sf_config *config) {
-    if (scale == (sf_paper_scale)config->scale) return true;
-    return !sf_config_given(config, "scale") && result->finished > 0;
+static bool is_told(const sf_paper_result *result, sf_paper_scale scale, const sf_options *options) {
+    if (scale == (sf_paper_scale)options->scale) return true;
+    return !sf_options_given(options, "scale") && result->finished > 0;
 }
 
-static int tell_entry(json_t *rows, size_t entry, sf_store *store, const sf_config *config) {
+static int tell_entry(json_t *rows, size_t entry, sf_store *store, const cli_request *request) {
+    const sf_options *options = &request->options;
     for (int scale = SF_SMOKE; scale < SF_SCALES; scale++) {
         const sf_paper_info info = sf_paper_describe(entry, (sf_paper_scale)scale);
         sf_paper *paper;
-        sf_status status = sf_paper_open(&paper, entry, (sf_paper_scale)scale, config);
+        sf_status status = open_entry(&paper, entry, (sf_paper_scale)scale, request);
         if (status != SF_OK) return fail(status);
         status = sf_paper_judge(paper, store);
         const sf_paper_result *result = sf_paper_result_of(paper);
-        if (status == SF_OK && is_told(result, (sf_paper_scale)scale, config)) {
+        if (status == SF_OK && is_told(result, (sf_paper_scale)scale, options)) {
             if (rows != NULL)
                 json_array_append_new(rows, result_as_json(&info, (sf_paper_scale)scale, result));
             else
-                print_told(&info, (sf_paper_scale)scale, result, config->quiet != 0);
+                print_told(&info, (sf_paper_scale)scale, result, options->quiet != 0);
         }
         sf_paper_close(paper);
         if (status != SF_OK) return fail(status);
@@ -286,17 +294,18 @@ static int tell_entry(json_t *rows, size_t entry, sf_store *store, const sf_conf
     return EXIT_DONE;
 }
 
-static int tell_all(sf_store *store, const sf_config *config) {
-    if (*config->out != '\0') {
-        const sf_paper_scale scale = sf_config_given(config, "scale") ? (sf_paper_scale)config->scale : SF_SCALES;
-        const sf_status status = sf_paper_write(config->out, scale, store, config);
+static int tell_all(sf_store *store, const cli_request *request) {
+    const sf_options *options = &request->options;
+    if (*options->out != '\0') {
+        const sf_paper_scale scale = sf_options_given(options, "scale") ? (sf_paper_scale)options->scale : SF_SCALES;
+        const sf_status status = sf_paper_write(options->out, scale, store, (sf_precision)request->config.precision);
         if (status != SF_OK) return fail(status);
-        if (!config->quiet && strcmp(config->out, "-") != 0) printf("written: %s\n", on_one_line(config->out));
+        if (!options->quiet && strcmp(options->out, "-") != 0) printf("written: %s\n", on_one_line(options->out));
         return finish_output();
     }
-    json_t *rows = config->json ? json_array() : NULL;
+    json_t *rows = options->json ? json_array() : NULL;
     for (size_t entry = 0; entry < sf_paper_count(); entry++) {
-        const int code = tell_entry(rows, entry, store, config);
+        const int code = tell_entry(rows, entry, store, request);
         if (code == EXIT_DONE) continue;
         json_decref(rows);
         return code;
@@ -304,21 +313,21 @@ static int tell_all(sf_store *store, const sf_config *config) {
     return rows != NULL ? print_json(rows) : finish_output();
 }
 
-static int read_only(const cli_request *request, int (*act)(sf_store *store, const sf_config *config)) {
+static int read_only(const cli_request *request, int (*act)(sf_store *store, const cli_request *request)) {
     sf_store *store = NULL;
     if (request->word_count > 1)
         return fail_usage("'semfocus paper %s' takes no ids but got '%.40s'", request->words[0], request->words[1]);
-    const sf_status status = open_if_there(&store, request->config.store);
-    const int code = status == SF_OK ? act(store, &request->config) : fail(status);
+    const sf_status status = open_if_there(&store, request->options.store);
+    const int code = status == SF_OK ? act(store, request) : fail(status);
     sf_store_close(store);
     return code;
 }
 
 static int run(const cli_request *request) {
     const char *what = request->words[0];
-    if (strcmp(what, "status") != 0 && *request->config.out != '\0')
+    if (strcmp(what, "status") != 0 && *request->options.out != '\0')
         return fail_usage("out has no effect without 'paper status'; leave it out");
-    if (strcmp(what, "run") != 0 && *request->config.figures != '\0')
+    if (strcmp(what, "run") != 0 && *request->options.figures != '\0')
         return fail_usage("figures has no effect without 'paper run'; leave it out");
     if (strcmp(what, "list") == 0) return read_only(request, list_all);
     if (strcmp(what, "status") == 0) return read_only(request, tell_all);

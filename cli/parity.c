@@ -22,17 +22,17 @@ static int run(const cli_request *request) {
         }
         const bool passes = parity.reference.passes && parity.f32.passes;
         failed += !passes;
-        if (request->config.json)
+        if (request->options.json)
             json_array_append_new(files, json_pack("{s:o, s:b, s:o, s:o}", "file", json_text(request->words[i]),
                                                    "passes", passes, "reference", path_as_json(&parity.reference),
                                                    "f32", path_as_json(&parity.f32)));
-        else if (!request->config.quiet || !passes)
+        else if (!request->options.quiet || !passes)
             printf("%-4s %-42s reference %.1e (%s)   f32 %.1e (%s)\n", passes ? "pass" : "FAIL",
                    on_one_line(request->words[i]), parity.reference.worst, parity.reference.worst_name,
                    parity.f32.worst, parity.f32.worst_name);
     }
     if (failed > 0 && code == EXIT_DONE) code = EXIT_FAILED;
-    if (request->config.json) {
+    if (request->options.json) {
         const int printed = print_json(files);
         return code != EXIT_DONE ? code : printed;
     }

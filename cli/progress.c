@@ -84,16 +84,16 @@ bool has_several_tasks(const sf_study *study) {
     return false;
 }
 
-bool progress_open(progress *shown, const sf_study *study, sf_store *store, atomic_int *stop, const sf_config *config,
+bool progress_open(progress *shown, const sf_study *study, sf_store *store, atomic_int *stop, const sf_options *options,
                    cli_detail detail) {
-    const bool silent = config->quiet != 0 || config->json != 0;
+    const bool silent = options->quiet != 0 || options->json != 0;
     *shown = (progress){.study = study,
                         .store = store,
                         .stop = stop,
                         .several_tasks = has_several_tasks(study),
                         .detail = detail,
                         .silent = silent,
-                        .fail_fast = config->fail_fast != 0 || config->keep_going == 0,
+                        .fail_fast = options->fail_fast != 0 || options->keep_going == 0,
                         .terminal = !silent && can_redraw(),
                         .began = now_seconds(),
                         .drawn = now_seconds(),
@@ -289,20 +289,20 @@ void progress_close(progress *shown) {
 }
 
 /* Of the epochs that the plan asks for. What cannot be looked up is not warned of. */
-static bool lacks_measures(const sf_planned_run *plan, sf_store *store) {
-    const size_t every = (size_t)plan->config.measure_every;
+static bool lacks_measures(const sf_planned_run *plan, sf_store *store, size_t every) {
     sf_stored_run run;
     size_t measured;
-    if (every == 0 || sf_store_find(&run, store, plan->id) != SF_OK || run.epochs == 0) return false;
+    if (sf_store_find(&run, store, plan->id) != SF_OK || run.epochs == 0) return false;
     const size_t asked = (size_t)plan->config.epochs, last = run.epochs < asked ? run.epochs : asked;
     if (sf_store_count_measured(&measured, store, &run, every, last) != SF_OK) return false;
     return measured < last / every + 1;
 }
 
-void tell_unmeasured(const sf_study *study, sf_store *store) {
+void tell_unmeasured(const sf_study *study, sf_store *store, size_t every) {
     size_t count, lacking = 0;
+    if (every == 0) return;
     const sf_planned_run *runs = sf_study_runs(study, &count);
-    for (size_t i = 0; i < count; i++) lacking += lacks_measures(&runs[i], store);
+    for (size_t i = 0; i < count; i++) lacking += lacks_measures(&runs[i], store, every);
     if (lacking > 0)
         fprintf(stderr,
                 "semfocus: %zu of %zu run%s had epochs in the store that were trained without this --every; they are "

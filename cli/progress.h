@@ -27,7 +27,7 @@ typedef struct progress {
 } progress;
 
 /* False, with a sentence, where there is no memory left. */
-bool progress_open(progress *shown, const sf_study *study, sf_store *store, atomic_int *stop, const sf_config *config,
+bool progress_open(progress *shown, const sf_study *study, sf_store *store, atomic_int *stop, const sf_options *options,
                    cli_detail detail);
 void progress_event(void *shown, const sf_event *event);
 void progress_close(progress *shown);
@@ -48,7 +48,7 @@ void moving_line_close(moving_line *line);
 bool has_several_tasks(const sf_study *study);
 
 /* A sentence on standard error if --every asks for measures of epochs that were trained without it. */
-void tell_unmeasured(const sf_study *study, sf_store *store);
+void tell_unmeasured(const sf_study *study, sf_store *store, size_t every);
 
 /* One sentence on how a run ended, or where it stands. */
 void print_ending(const sf_stored_run *run, bool with_task);

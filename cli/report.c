@@ -5,31 +5,31 @@
 #include "cli/cli.h"
 
 static int show(sf_study *study, sf_store *store, const cli_request *request) {
-    const sf_config *config = &request->config;
+    const sf_options *options = &request->options;
     size_t count;
-    sf_status status = sf_report_check(report_path(config));
-    if (status == SF_OK) status = sf_study_converge_at(study, config->converged_at);
-    if (status == SF_OK) status = sf_study_plan_stored(study, store, config->where);
+    sf_status status = sf_report_check(report_path(options));
+    if (status == SF_OK) status = sf_study_converge_at(study, options->converged_at);
+    if (status == SF_OK) status = sf_study_plan_stored(study, store, options->where);
     if (status == SF_OK) status = sf_study_judge(study, store);
     if (status != SF_OK) return fail(status);
     sf_study_runs(study, &count);
     if (count == 0)
-        return fail_usage("there are no such runs in the store '%s'; train some, or leave out --where", config->store);
-    if (strcmp(report_path(config), "-") != 0) {
-        const int code = print_results(study, config->json != 0);
+        return fail_usage("there are no such runs in the store '%s'; train some, or leave out --where", options->store);
+    if (strcmp(report_path(options), "-") != 0) {
+        const int code = print_results(study, options->json != 0);
         if (code != EXIT_DONE) return code;
     }
-    return write_report(study, store, request, config);
+    return write_report(study, store, request, options);
 }
 
 static int run(const cli_request *request) {
-    if (request->config.json && strcmp(report_path(&request->config), "-") == 0)
+    if (request->options.json && strcmp(report_path(&request->options), "-") == 0)
         return fail_usage("out is '-' but the JSON goes to standard output; name a file, or leave out --json");
-    const int writable = check_figures(&request->config);
+    const int writable = check_figures(&request->options);
     if (writable != EXIT_DONE) return writable;
     sf_store *store = NULL;
     sf_study *study = NULL;
-    sf_status status = open_to_read(&store, request->config.store, SF_STORE_READ);
+    sf_status status = open_to_read(&store, request->options.store, SF_STORE_READ);
     if (status == SF_OK) status = sf_study_create(&study);
     const int code = status == SF_OK ? show(study, store, request) : fail(status);
     sf_study_destroy(study);

@@ -280,8 +280,8 @@ static int print_plot(const sf_study *study) {
     return finish_output();
 }
 
-const char *report_path(const sf_config *config) {
-    return *config->out != '\0' ? config->out : "report.html";
+const char *report_path(const sf_options *options) {
+    return *options->out != '\0' ? options->out : "report.html";
 }
 
 static int refuse_figures(const char *folder, const char *why) {
@@ -289,8 +289,8 @@ static int refuse_figures(const char *folder, const char *why) {
     return EXIT_FAILED;
 }
 
-int check_figures(const sf_config *config) {
-    const char *folder = config->figures;
+int check_figures(const sf_options *options) {
+    const char *folder = options->figures;
     struct stat about;
     if (*folder == '\0') return EXIT_DONE;
     const bool there = stat(folder, &about) == 0;
@@ -300,20 +300,20 @@ int check_figures(const sf_config *config) {
     return writable ? EXIT_DONE : refuse_figures(folder, strerror(errno));
 }
 
-int write_report(const sf_study *study, sf_store *store, const cli_request *request, const sf_config *config) {
-    const char *path = report_path(config);
-    const bool to_stdout = strcmp(path, "-") == 0, tells = !config->json && !to_stdout;
-    if (config->plot && tells) {
+int write_report(const sf_study *study, sf_store *store, const cli_request *request, const sf_options *options) {
+    const char *path = report_path(options);
+    const bool to_stdout = strcmp(path, "-") == 0, tells = !options->json && !to_stdout;
+    if (options->plot && tells) {
         const int code = print_plot(study);
         if (code != EXIT_DONE) return code;
     }
     sf_status status = sf_report_write(study, store, path, request->command);
     if (status != SF_OK) return fail(status);
     if (tells) printf("report: %s\n", on_one_line(path));
-    if (*config->figures != '\0') {
-        status = sf_report_write_figures(study, store, config->figures);
+    if (*options->figures != '\0') {
+        status = sf_report_write_figures(study, store, options->figures);
         if (status != SF_OK) return fail(status);
-        if (tells) printf("figures: %s\n", on_one_line(config->figures));
+        if (tells) printf("figures: %s\n", on_one_line(options->figures));
     }
     return finish_output();
 }

@@ -71,11 +71,11 @@ static void show_run(void *context, const sf_stored_run *stored) {
         print_run(shown, &run);
 }
 
-static int show_runs(sf_store *store, const sf_config *config) {
-    listing shown = {.store = store, .rows = config->json ? json_array() : NULL};
-    sf_status status = sf_criterion_parse(&shown.criterion, config->converged_at);
+static int show_runs(sf_store *store, const sf_options *options) {
+    listing shown = {.store = store, .rows = options->json ? json_array() : NULL};
+    sf_status status = sf_criterion_parse(&shown.criterion, options->converged_at);
     shown.is_usual = !shown.criterion.is_loss && shown.criterion.value == SF_CONVERGED_AT;
-    if (status == SF_OK) status = sf_store_each_run(store, config->where, show_run, &shown);
+    if (status == SF_OK) status = sf_store_each_run(store, options->where, show_run, &shown);
     if (status == SF_OK) status = shown.status;
     if (status != SF_OK) {
         json_decref(shown.rows);
@@ -88,9 +88,9 @@ static int show_runs(sf_store *store, const sf_config *config) {
 
 static int run(const cli_request *request) {
     sf_store *store;
-    const sf_status status = open_to_read(&store, request->config.store, SF_STORE_READ);
+    const sf_status status = open_to_read(&store, request->options.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
-    const int code = show_runs(store, &request->config);
+    const int code = show_runs(store, &request->options);
     sf_store_close(store);
     return code;
 }

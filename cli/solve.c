@@ -44,11 +44,11 @@ static int solve_all(const cli_request *request, const sf_task *task, const sf_d
                                                        "solved", (int)solved));
     }
     int code;
-    if (request->config.json) {
+    if (request->options.json) {
         code = print_json(json_pack("{s:s, s:I, s:I, s:O}", "task", request->words[0], "count", (json_int_t)count,
                                     "agree", (json_int_t)agree, "differing", differing));
     } else {
-        if (!request->config.quiet) print_differences(differing, count, agree);
+        if (!request->options.quiet) print_differences(differing, count, agree);
         printf("%zu of %zu labels agree\n", agree, count);
         code = finish_output();
     }

@@ -2,13 +2,8 @@
 #include "cli/cli.h"
 
 static int run(const cli_request *request) {
-    sf_study *study = NULL;
-    sf_status status = sf_study_create(&study);
-    if (status == SF_OK) status = sf_study_read(study, request->words[0]);
-    if (status == SF_OK) status = apply_options(study, request); /* they beat the file */
-    const int code = status == SF_OK ? conduct_study(study, request) : fail(status);
-    sf_study_destroy(study);
-    return code;
+    const sf_status status = sf_study_read(request->study, request->words[0]);
+    return status == SF_OK ? conduct_study(request) : fail(status);
 }
 
 const cli_verb verb_study = {

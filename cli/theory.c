@@ -8,8 +8,8 @@ enum { BOUND_SAMPLES = 500, LIPSCHITZ_SAMPLES = 50, STABILITY_SAMPLES = 200 }; /
 static const double noises[] = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1};
 enum { NOISES = sizeof noises / sizeof *noises };
 
-bool wants_theory(const sf_config *config) {
-    return config->bounds || config->lipschitz || config->mask_stability;
+bool wants_theory(const sf_options *options) {
+    return options->bounds || options->lipschitz || options->mask_stability;
 }
 
 json_t *json_number(double value) {
@@ -254,20 +254,20 @@ static void print_stability(const sf_mask_stability *found) {
     print_bins(found);
 }
 
-static size_t samples_for(const sf_config *config, size_t preset) {
-    if (!sf_config_given(config, "samples")) return preset;
-    return config->samples > 0 ? (size_t)config->samples : SIZE_MAX;
+static size_t samples_for(const sf_options *options, size_t preset) {
+    if (!sf_options_given(options, "samples")) return preset;
+    return options->samples > 0 ? (size_t)options->samples : SIZE_MAX;
 }
 
-static sf_status open_theory(sf_theory **out, sf_store *store, const sf_stored_run *stored, const sf_config *config,
+static sf_status open_theory(sf_theory **out, sf_store *store, const sf_stored_run *stored, const sf_options *options,
                              size_t preset) {
     return sf_theory_open(out, store, stored,
-                          &(sf_theory_options){.at = (sf_weights_at)config->at,
-                                               .split = (sf_split)config->split,
-                                               .samples = samples_for(config, preset),
-                                               .threads = (size_t)config->threads,
-                                               .perturbed = config->perturbed,
-                                               .direction_seed = (uint32_t)config->direction_seed,
+                          &(sf_theory_options){.at = (sf_weights_at)options->at,
+                                               .split = (sf_split)options->split,
+                                               .samples = samples_for(options, preset),
+                                               .threads = (size_t)options->execution.threads,
+                                               .perturbed = options->perturbed,
+                                               .direction_seed = (uint32_t)options->direction_seed,
                                                .share = 1});
 }
 
@@ -311,19 +311,19 @@ static sf_status tell_stability(json_t *run, sf_theory *theory) {
     return SF_OK;
 }
 
-sf_status tell_theory(json_t *run, sf_store *store, const sf_stored_run *stored, const sf_config *config) {
+sf_status tell_theory(json_t *run, sf_store *store, const sf_stored_run *stored, const sf_options *options) {
     const struct {
         bool asked;
         size_t samples;
         sf_status (*tell)(json_t *run, sf_theory *theory);
-    } parts[] = {{config->bounds != 0, BOUND_SAMPLES, tell_bounds},
-                 {config->lipschitz != 0, LIPSCHITZ_SAMPLES, tell_lipschitz},
-                 {config->mask_stability != 0, STABILITY_SAMPLES, tell_stability}};
+    } parts[] = {{options->bounds != 0, BOUND_SAMPLES, tell_bounds},
+                 {options->lipschitz != 0, LIPSCHITZ_SAMPLES, tell_lipschitz},
+                 {options->mask_stability != 0, STABILITY_SAMPLES, tell_stability}};
     sf_status status = SF_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == SF_OK; i++) {
         sf_theory *theory;
         if (!parts[i].asked) continue;
-        status = open_theory(&theory, store, stored, config, parts[i].samples);
+        status = open_theory(&theory, store, stored, options, parts[i].samples);
         if (status == SF_OK) status = parts[i].tell(run, theory);
         sf_theory_close(theory);
     }

@@ -8,8 +8,8 @@
 json_t *json_number(double value);
 
 /* Whether any of the three is asked for. */
-bool wants_theory(const sf_config *config);
+bool wants_theory(const sf_options *options);
 /* Prints what is asked for; into the run's JSON object instead where there is one. */
-sf_status tell_theory(json_t *run, sf_store *store, const sf_stored_run *stored, const sf_config *config);
+sf_status tell_theory(json_t *run, sf_store *store, const sf_stored_run *stored, const sf_options *options);
 
 #endif

@@ -37,34 +37,33 @@ static int print_runs(sf_store *store, const sf_study *study, bool json) {
     return code == EXIT_DONE ? finish_output() : code;
 }
 
-static sf_status set_default_seed(sf_study *study) {
-    const sf_setting *seed;
-    const sf_status status = sf_setting_find(&seed, "seed", SF_RUN_GROUPS);
-    return status == SF_OK ? sf_study_set(study, "seed", seed->initial) : status;
+/* A study would span the grid of several. */
+static sf_status set_default(sf_study *study, const char *name) {
+    const sf_setting *setting;
+    const sf_status status = sf_setting_find(&setting, name, SF_RUN_GROUPS);
+    return status == SF_OK ? sf_study_set(study, name, setting->initial) : status;
 }
 
 static int run(const cli_request *request) {
-    const sf_config *config = &request->config;
-    sf_study *study = NULL;
+    sf_options options;
+    sf_study *study = request->study;
     sf_store *store = NULL;
-    sf_status status = sf_study_create(&study);
-    if (status == SF_OK) status = sf_study_set(study, "attention", config->attention); /* one of each, unless told */
-    if (status == SF_OK) status = set_default_seed(study);
+    sf_status status = set_default(study, "attention"); /* one of each, unless told */
+    if (status == SF_OK) status = set_default(study, "seed");
     if (status == SF_OK) status = sf_study_add_tasks(study, request->words[0]);
-    if (status == SF_OK) status = apply_options(study, request);
+    sf_study_options(&options, study);
     if (status == SF_OK) status = sf_study_plan(study); /* everything is checked before anything is written */
-    if (status == SF_OK) status = sf_store_open(&store, config->store, SF_STORE_WRITE);
+    if (status == SF_OK) status = sf_store_open(&store, options.store, SF_STORE_WRITE);
     int code = status == SF_OK ? EXIT_DONE : fail(status);
     if (code == EXIT_DONE) {
         bool done;
-        code = run_study(study, store, config, EVERY_EPOCH, &done);
+        code = run_study(study, store, &options, EVERY_EPOCH, &done);
         if (done) {
-            const int printed = print_runs(store, study, config->json != 0);
+            const int printed = print_runs(store, study, options.json != 0);
             if (code == EXIT_DONE) code = printed;
         }
     }
     sf_store_close(store);
-    sf_study_destroy(study);
     return code;
 }
 

@@ -75,17 +75,14 @@ static sf_status fill_study(sf_study *study, const char *const *settings) {
     return SF_OK;
 }
 
-/* Where and how to compute, and how often to save: what a user may choose without leaving the catalogue. */
-static sf_status fill_machine(sf_study *study, const sf_config *config) {
+/* What a user may choose of a run without leaving the catalogue. */
+static sf_status set_precision(sf_study *study, sf_precision precision) {
     const sf_setting *setting;
-    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
-        char value[SF_TEXT_SIZE];
-        if ((setting->group & (SF_GROUP_MACHINE | SF_GROUP_SAVING)) == 0 || !sf_config_given(config, setting->name))
-            continue;
-        sf_config_text(value, config, setting);
-        SF_TRY(sf_study_set(study, setting->name, value));
-    }
-    return SF_OK;
+    sf_config config = {.precision = precision};
+    char value[SF_TEXT_SIZE];
+    SF_TRY(sf_setting_find(&setting, "precision", SF_GROUP_MACHINE));
+    sf_config_text(value, &config, setting);
+    return sf_study_set(study, setting->name, value);
 }
 
 void sf_paper_close(sf_paper *paper) {
@@ -96,23 +93,23 @@ void sf_paper_close(sf_paper *paper) {
     sf_release(paper);
 }
 
-static sf_status open_study(sf_paper *paper, const sf_config *config) {
+static sf_status open_study(sf_paper *paper, sf_precision precision) {
     if (paper->plan->study == NULL) return SF_OK;
     SF_TRY(sf_study_create(&paper->study));
-    SF_TRY(fill_machine(paper->study, config));
+    SF_TRY(set_precision(paper->study, precision));
     SF_TRY(fill_study(paper->study, paper->plan->study));
     return sf_study_plan(paper->study);
 }
 
-sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, const sf_config *config) {
+sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, sf_precision precision, size_t threads) {
     *out = NULL;
     sf_paper *paper;
     SF_TRY(SF_NEW(&paper, 1));
     paper->entry = sf_paper_entry_at(entry);
     paper->plan = &paper->entry->plans[scale];
     paper->scale = scale;
-    paper->threads = (size_t)config->threads;
-    const sf_status status = sf_fail_in(open_study(paper, config), "%s", paper->entry->id);
+    paper->threads = threads;
+    const sf_status status = sf_fail_in(open_study(paper, precision), "%s", paper->entry->id);
     if (status != SF_OK) {
         sf_paper_close(paper);
         return status;
@@ -144,7 +141,7 @@ static void value_of(char out[SF_TEXT_SIZE], const sf_planned_run *run, const ch
         snprintf(out, SF_TEXT_SIZE, "%s", run->task);
     else if (strcmp(name, "attention") == 0)
         snprintf(out, SF_TEXT_SIZE, "%s", run->attention);
-    else if (setting != NULL)
+    else if (setting != NULL && setting->home == SF_IN_CONFIG)
         sf_config_text(out, &run->config, setting);
 }
 

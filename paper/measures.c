@@ -91,14 +91,14 @@ static double surface_sequences(const sf_paper *paper, size_t all) {
     return (double)(paper->plan->grid * paper->plan->grid) * (double)(samples == 0 || samples > all ? all : samples);
 }
 
-static sf_status surface_settings(sf_config *out, const sf_paper *paper) {
+static sf_status surface_options(sf_options *out, const sf_paper *paper) {
     char text[32];
-    sf_config_init(out);
+    sf_options_init(out);
     snprintf(text, sizeof text, "%zu", paper->plan->grid);
-    SF_TRY(sf_config_set(out, "grid", text));
+    SF_TRY(sf_options_set(out, "grid", text));
     snprintf(text, sizeof text, "%zu", paper->plan->samples);
-    SF_TRY(sf_config_set(out, "samples", text));
-    out->threads = (int64_t)paper->threads;
+    SF_TRY(sf_options_set(out, "samples", text));
+    out->execution.threads = (int64_t)paper->threads;
     return SF_OK;
 }
 
@@ -130,11 +130,11 @@ static void show_points(void *context, size_t surface, size_t done, size_t point
 static sf_status measure_surface(const sf_paper *paper, sf_store *store, const sf_planned_run *plan,
                                  const sf_stored_run *run, const sf_paper_watch *watch) {
     (void)plan;
-    sf_config config;
+    sf_options options;
     sf_landscape *landscape;
     const char *id = run->id;
-    SF_TRY(surface_settings(&config, paper));
-    SF_TRY(sf_landscape_open(&landscape, store, &id, 1, &config));
+    SF_TRY(surface_options(&options, paper));
+    SF_TRY(sf_landscape_open(&landscape, store, &id, 1, &options));
     points_shown shown = {watch, id};
     sf_status status = sf_landscape_compute(
         landscape, store, &(sf_landscape_watch){.stop = watch->stop, .on_points = show_points, .context = &shown});

@@ -70,9 +70,11 @@ sf_status sf_run_identify(char id[SF_RUN_ID_SIZE], char attention[SF_SPELLING_SI
     resolved.data_seed = sf_run_data_seed(config);
     const sf_setting *setting;
     for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
-        if (!sf_setting_changes_numbers(setting, config)) continue;
-        char value[SF_TEXT_SIZE];
-        sf_config_text(value, &resolved, setting);
+        const bool is_device = strcmp(setting->name, "device") == 0;
+        if (!is_device && !sf_setting_changes_numbers(setting, config)) continue;
+        if (strcmp(setting->name, "swap-sample") == 0 && config->swap_sample < 0) continue;
+        char value[SF_TEXT_SIZE] = "cpu";
+        if (!is_device) sf_config_text(value, &resolved, setting);
         hash = add_text(add_text(hash, setting->name), value);
     }
     snprintf(id, SF_RUN_ID_SIZE, "%016" PRIx64, hash);

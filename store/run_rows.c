@@ -320,6 +320,7 @@ sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *
                            : sf_fail(SF_IO_ERROR, "the settings of run %s cannot be read", run->id);
     const sf_setting *setting;
     for (size_t i = 0; status == SF_OK && (setting = sf_setting_at(i)) != NULL; i++) {
+        if (setting->home != SF_IN_CONFIG) continue;
         const char *value = json_string_value(json_object_get(settings, setting->name));
         char now[SF_TEXT_SIZE];
         sf_config_text(now, out, setting);

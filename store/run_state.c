@@ -3,10 +3,10 @@
 #include "train/checkpoint.h"
 #include "train/optimizer.h"
 
-sf_status sf_run_state_open(sf_run_state *out, const char *task, const sf_config *config, const sf_stored_run *run,
-                            const atomic_int *stop) {
+sf_status sf_run_state_open(sf_run_state *out, const char *task, const sf_config *config, const sf_execution *execution,
+                            const sf_stored_run *run, const atomic_int *stop) {
     *out = (sf_run_state){.run = *run, .best_accuracy = -1};
-    SF_TRY(sf_fleet_create_until(&out->fleet, task, config, 1, stop));
+    SF_TRY(sf_fleet_create_until(&out->fleet, task, config, 1, execution, stop));
     const sf_member *member = sf_fleet_member(out->fleet, 0);
     out->block_count = 1 + sf_optimizer_moments(&member->config);
     for (size_t i = 0; i < out->block_count; i++) SF_TRY(SF_NEW(&out->blocks[i], member->model.size));

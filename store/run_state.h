@@ -24,9 +24,9 @@ static inline sf_precision sf_run_state_precision(const sf_run_state *state) {
     return (sf_precision)sf_fleet_config(state->fleet, 0)->precision;
 }
 
-/* SF_INTERRUPTED once *stop is not 0; stop may be NULL. */
-sf_status sf_run_state_open(sf_run_state *out, const char *task, const sf_config *config, const sf_stored_run *run,
-                            const atomic_int *stop);
+/* SF_INTERRUPTED once *stop is not 0. execution may be NULL (the defaults), and stop. */
+sf_status sf_run_state_open(sf_run_state *out, const char *task, const sf_config *config, const sf_execution *execution,
+                            const sf_stored_run *run, const atomic_int *stop);
 void sf_run_state_close(sf_run_state *state);
 
 /* Takes the state after the run's checkpoint, if it has one. */

@@ -13,8 +13,7 @@ static sf_status open_fleet(sf_stored_model *out, sf_store *store) {
     const sf_stored_run *run = &out->run;
     sf_config config;
     SF_TRY(sf_run_trained_config(&config, store, run));
-    config.threads = 1;
-    SF_TRY(sf_fleet_create(&out->fleet, run->task, &config, 1));
+    SF_TRY(sf_fleet_create(&out->fleet, run->task, &config, 1, &(sf_execution){.threads = 1}));
     const sf_member *member = sf_fleet_member(out->fleet, 0);
     out->model = &member->model;
     out->data = member->data;

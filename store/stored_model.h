@@ -12,7 +12,7 @@ typedef struct sf_stored_model {
     sf_fleet *fleet;   /* owns model, data and config */
     const sf_model *model;
     const sf_run_data *data;
-    const sf_config *config; /* with the task's recipe; threads is 1 */
+    const sf_config *config; /* with the task's recipe */
     float *params;           /* [size] */
     size_t epoch;            /* of the weights; 0: initial */
 } sf_stored_model;

@@ -32,7 +32,7 @@ static sf_status open_state(sf_run_state *state, sf_store *store, const sf_store
     sf_config config;
     *state = (sf_run_state){0};
     SF_TRY(sf_run_trained_config(&config, store, run));
-    return sf_run_state_open(state, run->task, &config, run, NULL);
+    return sf_run_state_open(state, run->task, &config, NULL, run, NULL);
 }
 
 static bool is_as_long_as_asked(const sf_stored_run *run, const sf_epoch *rows) {

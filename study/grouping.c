@@ -160,7 +160,7 @@ static bool varies(const identity *groups, size_t from, size_t to, const sf_sett
 /* A group is called after its variant, its mechanism and the settings that tell it from the others. */
 static void name_groups(sf_study *study, const identity *groups, size_t from, size_t to) {
     const bool labelled = *groups[from].label != '\0';
-    const sf_setting *varying[64], *setting;
+    const sf_setting *varying[SF_MOST_SETTINGS], *setting;
     size_t varying_count = 0;
     for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
         const bool is_attention = strcmp(setting->name, "attention") == 0;

@@ -82,24 +82,24 @@ sf_status sf_landscape_read_points(sf_landscape *landscape, size_t i, sf_store *
     return sf_surface_each_point(store, &to.surface->run, to.plot->number, take_stored_point, &to);
 }
 
-static sf_status open_surface(sf_landscape *landscape, sf_store *store, const char *id, const sf_config *config) {
+static sf_status open_surface(sf_landscape *landscape, sf_store *store, const char *id, const sf_options *options) {
     sf_surface *surface = &landscape->surfaces[landscape->count];
     struct sf_plot *plot = &landscape->plots[landscape->count];
     SF_TRY(sf_store_find(&surface->run, store, id));
     for (size_t i = 0; i < landscape->count; i++)
         if (strcmp(landscape->surfaces[i].run.id, surface->run.id) == 0)
             return sf_fail(SF_BAD_INPUT, "run %s is named twice; name it once", surface->run.id);
-    SF_TRY(sf_stored_model_open(&plot->model, store, &surface->run, (sf_weights_at)config->at));
+    SF_TRY(sf_stored_model_open(&plot->model, store, &surface->run, (sf_weights_at)options->at));
     const size_t sequences = sf_dataset_count(plot->model.data->training);
-    const size_t asked = sf_config_given(config, "samples") ? (size_t)config->samples : SF_SURFACE_SAMPLES;
+    const size_t asked = sf_options_given(options, "samples") ? (size_t)options->samples : SF_SURFACE_SAMPLES;
     landscape->configs[landscape->count] = *plot->model.config;
     surface->run = plot->model.run;
     surface->epoch = plot->model.epoch;
     surface->weights_hash = sf_model_hash(plot->model.model, plot->model.params);
-    surface->grid = (size_t)config->grid;
-    surface->extent = config->extent;
+    surface->grid = (size_t)options->grid;
+    surface->extent = options->extent;
     surface->samples = asked == 0 || asked > sequences ? sequences : asked;
-    surface->seed = (uint32_t)config->direction_seed;
+    surface->seed = (uint32_t)options->direction_seed;
     surface->baseline = landscape->count;
     SF_TRY(sf_landscape_make_room(landscape));
     landscape->count++;
@@ -107,7 +107,7 @@ static sf_status open_surface(sf_landscape *landscape, sf_store *store, const ch
 }
 
 sf_status sf_landscape_open(sf_landscape **out, sf_store *store, const char *const *runs /* [count] */, size_t count,
-                            const sf_config *config) {
+                            const sf_options *options) {
     *out = NULL;
     if (count == 0 || count > SF_MOST_SURFACES)
         return sf_fail(SF_BAD_INPUT, "%zu runs were named but it must be 1 to %d at a time", count,
@@ -115,9 +115,9 @@ sf_status sf_landscape_open(sf_landscape **out, sf_store *store, const char *con
     sf_landscape *landscape;
     SF_TRY(sf_cpu_check_isa(SF_F32));
     SF_TRY(SF_NEW(&landscape, 1));
-    landscape->threads = (size_t)config->threads;
+    landscape->threads = (size_t)options->execution.threads;
     sf_status status = SF_OK;
-    for (size_t i = 0; i < count && status == SF_OK; i++) status = open_surface(landscape, store, runs[i], config);
+    for (size_t i = 0; i < count && status == SF_OK; i++) status = open_surface(landscape, store, runs[i], options);
     for (size_t i = 0; i < count && status == SF_OK; i++) {
         status = sf_surface_enter(&landscape->plots[i].number, store, &landscape->surfaces[i]);
         if (status == SF_OK) status = sf_landscape_read_points(landscape, i, store);

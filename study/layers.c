@@ -31,6 +31,8 @@ static void release_axis(sf_axis *axis) {
 void sf_layer_clear(sf_layer *layer) {
     for (size_t i = 0; i < layer->task_count; i++) sf_release(layer->tasks[i]);
     for (size_t i = 0; i < layer->axis_count; i++) release_axis(&layer->axes[i]);
+    sf_release(layer->tasks);
+    sf_release(layer->axes);
     *layer = (sf_layer){0};
 }
 
@@ -45,40 +47,43 @@ static bool may_be_list(const sf_setting *setting) {
     return (setting->group & SF_RUN_GROUPS) != 0 && strcmp(setting->name, "stop-at") != 0;
 }
 
-static sf_status check_value(const sf_setting *setting, const char *value) {
-    sf_config scratch;
-    sf_config_init(&scratch);
-    if (*value == '\0' && setting->kind != SF_TEXT)
-        return sf_fail(SF_BAD_INPUT, "%s has an empty value; give one or leave it out", setting->name);
-    SF_TRY(sf_config_set(&scratch, setting->name, value));
+static sf_status read_value(sf_value *out, const sf_setting *setting, const char *text) {
+    SF_TRY(sf_setting_read(out, setting, text));
     sf_attention parsed;
-    return strcmp(setting->name, "attention") == 0 ? sf_attention_parse(&parsed, value) : SF_OK;
+    if (strcmp(setting->name, "attention") != 0) return SF_OK;
+    return sf_fail_about(sf_attention_parse(&parsed, text), setting->name);
 }
 
-static sf_status fill_axis(sf_axis *out, const sf_setting *setting, const char *values, size_t line) {
+static sf_status fill_axis(sf_axis *out, const sf_setting *setting, const char *values, bool is_list, size_t line) {
     *out = (sf_axis){.setting = setting, .count = 1, .line = line};
-    const bool is_list = may_be_list(setting);
     for (const char *at = values; *at != '\0' && is_list; at++) out->count += *at == ',';
     SF_TRY(copy_text(&out->text, values));
     SF_TRY(SF_NEW(&out->values, out->count));
     char *rest = out->text;
     for (size_t i = 0; i < out->count; i++) {
-        out->values[i] = trim(is_list ? strsep(&rest, ",") : rest);
-        if (out->count > 1 && *out->values[i] == '\0')
-            return sf_fail(SF_BAD_INPUT, "value %zu in the list of %s is empty; give one or leave out its comma", i + 1,
-                           setting->name);
-        SF_TRY(check_value(setting, out->values[i]));
+        const char *value = out->count > 1 ? trim(strsep(&rest, ",")) : rest; /* blanks may follow a comma */
+        if (out->count > 1 && *value == '\0')
+            return sf_fail_on(SF_BAD_INPUT, setting->name,
+                              "value %zu in the list of %s is empty; give one or leave out its comma", i + 1,
+                              setting->name);
+        SF_TRY(read_value(&out->values[i], setting, value));
     }
     return SF_OK;
 }
 
-sf_status sf_layer_set(sf_layer *layer, const char *name, const char *values, size_t line) {
-    const sf_setting *setting;
-    SF_TRY(sf_setting_find(&setting, name, ~0U));
+static size_t next_room(size_t room) {
+    return room > 0 ? 2 * room : 8;
+}
+
+static sf_status set_axis(sf_layer *layer, const sf_setting *setting, const char *values, bool is_list, size_t line) {
     size_t place = 0;
     while (place < layer->axis_count && layer->axes[place].setting != setting) place++;
+    if (place == layer->axis_room) {
+        SF_TRY(SF_GROW(&layer->axes, layer->axis_count, next_room(layer->axis_room)));
+        layer->axis_room = next_room(layer->axis_room);
+    }
     sf_axis fresh;
-    const sf_status status = fill_axis(&fresh, setting, values, line);
+    const sf_status status = fill_axis(&fresh, setting, values, is_list, line);
     if (status != SF_OK) {
         release_axis(&fresh);
         return status;
@@ -91,9 +96,19 @@ sf_status sf_layer_set(sf_layer *layer, const char *name, const char *values, si
     return SF_OK;
 }
 
+sf_status sf_layer_set(sf_layer *layer, const char *name, const char *values, size_t line) {
+    const sf_setting *setting;
+    SF_TRY(sf_setting_find(&setting, name, ~0U));
+    return set_axis(layer, setting, values, may_be_list(setting), line);
+}
+
+sf_status sf_layer_set_one(sf_layer *layer, const char *name, const char *value) {
+    const sf_setting *setting;
+    SF_TRY(sf_setting_find(&setting, name, ~0U));
+    return set_axis(layer, setting, value, false, 0);
+}
+
 static sf_status add_task(sf_layer *layer, const char *task) {
-    if (layer->task_count == SF_MOST_TASKS)
-        return sf_fail(SF_BAD_INPUT, "a study takes at most %d tasks; leave some out", (int)SF_MOST_TASKS);
     if (*task == '\0') return sf_fail(SF_BAD_INPUT, "the list of tasks has an empty name; 'semfocus list tasks'");
     if (strncmp(task, "tsv:", 4) != 0) {
         const sf_task *known;
@@ -102,6 +117,10 @@ static sf_status add_task(sf_layer *layer, const char *task) {
     for (size_t i = 0; i < layer->task_count; i++)
         if (strcmp(layer->tasks[i], task) == 0)
             return sf_fail(SF_BAD_INPUT, "task '%s' is named twice; leave one out", task);
+    if (layer->task_count == layer->task_room) {
+        SF_TRY(SF_GROW(&layer->tasks, layer->task_count, next_room(layer->task_room)));
+        layer->task_room = next_room(layer->task_room);
+    }
     SF_TRY(copy_text(&layer->tasks[layer->task_count], task));
     layer->task_count++;
     return SF_OK;
@@ -138,6 +157,14 @@ static bool is_named(const sf_axis *axis, const char *name) {
     return strcmp(axis->setting->name, name) == 0;
 }
 
+static sf_status number_seeds(sf_axis *out, size_t count, size_t line) {
+    *out = (sf_axis){.count = count, .line = line};
+    SF_TRY(sf_setting_find(&out->setting, "seed", ~0U));
+    SF_TRY(SF_NEW(&out->values, count));
+    for (size_t i = 0; i < count; i++) out->values[i].integer = sf_study_seed(i);
+    return SF_OK;
+}
+
 /* seed names the seeds, seeds their number; whichever stands higher counts. */
 static sf_status choose_seeds(const sf_axis **out, sf_grid *grid, const sf_layer *const *layers, size_t count) {
     size_t seed_layer = 0, seeds_layer = 0;
@@ -145,55 +172,66 @@ static sf_status choose_seeds(const sf_axis **out, sf_grid *grid, const sf_layer
     const sf_axis *seeds = find_highest(layers, count, "seeds", &seeds_layer);
     if (seed != NULL && seeds != NULL && seed_layer == seeds_layer) {
         grid->line = seeds->line > seed->line ? seeds->line : seed->line;
-        return sf_fail(SF_BAD_INPUT, "both seed and seeds were given; name the seeds or their number");
+        return sf_fail_on(SF_BAD_INPUT, "seeds", "both seed and seeds were given; name the seeds or their number");
     }
     *out = seed;
     if (seed != NULL && (seeds == NULL || seed_layer > seeds_layer)) return SF_OK;
-    sf_config config;
-    sf_config_init(&config);
-    if (seeds != NULL) SF_TRY(sf_config_set(&config, "seeds", seeds->values[0]));
-    char text[16 * 1024] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < (size_t)config.seeds; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, i > 0 ? ",%u" : "%u", sf_study_seed(i));
-    const sf_setting *setting;
-    SF_TRY(sf_setting_find(&setting, "seed", ~0U));
     *out = &grid->seeds;
-    return fill_axis(&grid->seeds, setting, text, seeds != NULL ? seeds->line : 0);
+    if (seeds != NULL) return number_seeds(&grid->seeds, (size_t)seeds->values[0].integer, seeds->line);
+    sf_options usual;
+    sf_options_init(&usual);
+    return number_seeds(&grid->seeds, (size_t)usual.seeds, 0);
 }
 
 static sf_status add_axis(sf_grid *grid, const sf_axis *axis, size_t *run_count) {
-    grid->axes[grid->axis_count++] = *axis;
-    grid->runs *= axis->count;
+    grid->axes[grid->axis_count++] = axis;
+    grid->runs *= axis->count; /* at most SF_MOST_RUNS times the length of a list */
     if (*run_count + grid->runs <= SF_MOST_RUNS) return SF_OK;
     if (axis->line > 0) grid->line = axis->line;
-    return sf_fail(SF_BAD_INPUT,
-                   "with %zu values of %s this study spans more than %d runs; shorten its lists or cut it "
-                   "into several",
-                   axis->count, axis->setting->name, (int)SF_MOST_RUNS);
+    return sf_fail_on(SF_BAD_INPUT, axis->setting->name,
+                      "with %zu values of %s this study spans more than %d runs; shorten its lists or cut it "
+                      "into several",
+                      axis->count, axis->setting->name, (int)SF_MOST_RUNS);
 }
 
-sf_status sf_grid_open(sf_grid *out, const sf_layer *const *layers, size_t count, size_t *run_count) {
-    *out = (sf_grid){.name = ""};
+static sf_status choose_tasks(sf_grid *grid, const sf_layer *const *layers, size_t count, size_t run_count) {
     for (size_t i = 0; i < count; i++) {
-        if (*layers[i]->name != '\0') out->name = layers[i]->name;
-        if (layers[i]->line > 0) out->line = layers[i]->line;
+        if (*layers[i]->name != '\0') grid->name = layers[i]->name;
+        if (layers[i]->line > 0) grid->line = layers[i]->line;
         if (layers[i]->task_count == 0) continue;
-        out->tasks = layers[i]->tasks;
-        out->task_count = layers[i]->task_count;
-        out->task_line = layers[i]->task_line;
+        grid->tasks = layers[i]->tasks;
+        grid->task_count = layers[i]->task_count;
+        grid->task_line = layers[i]->task_line;
     }
-    if (out->task_count == 0) return sf_fail(SF_BAD_INPUT, "a study needs a task; 'semfocus list tasks' names them");
-    out->runs = out->task_count;
+    if (grid->task_count == 0) return sf_fail(SF_BAD_INPUT, "a study needs a task; 'semfocus list tasks' names them");
+    grid->runs = grid->task_count;
+    if (run_count + grid->runs <= SF_MOST_RUNS) return SF_OK;
+    return sf_fail(SF_BAD_INPUT, "with %zu tasks this study spans more than %d runs; cut it into several",
+                   grid->task_count, (int)SF_MOST_RUNS);
+}
+
+/* A setting of runs has its place where it is set first, and the values of the highest layer that has it. What is a
+ * setting of the command makes no run. */
+static sf_status choose_axes(sf_grid *grid, const sf_layer *const *layers, size_t count, size_t *run_count) {
+    size_t most = 1; /* the seed */
+    for (size_t i = 0; i < count; i++) most += layers[i]->axis_count;
+    SF_TRY(SF_NEW(&grid->axes, most));
     for (size_t i = 0; i < count; i++) {
         for (size_t a = 0; a < layers[i]->axis_count; a++) {
             const sf_axis *axis = &layers[i]->axes[a];
             size_t before;
+            if (axis->setting->home != SF_IN_CONFIG || is_named(axis, "seed")) continue;
             if (find_highest(layers, i, axis->setting->name, &before) != NULL) continue; /* has its place already */
-            if (is_named(axis, "seed") || is_named(axis, "seeds")) continue;
-            SF_TRY(add_axis(out, find_highest(layers, count, axis->setting->name, &before), run_count));
+            SF_TRY(add_axis(grid, find_highest(layers, count, axis->setting->name, &before), run_count));
         }
     }
+    return SF_OK;
+}
+
+sf_status sf_grid_open(sf_grid *out, const sf_layer *const *layers, size_t count, size_t *run_count) {
+    *out = (sf_grid){.name = ""};
+    SF_TRY(choose_tasks(out, layers, count, *run_count));
+    SF_TRY(choose_axes(out, layers, count, run_count));
     const sf_axis *seed;
     SF_TRY(choose_seeds(&seed, out, layers, count));
     SF_TRY(add_axis(out, seed, run_count));
@@ -203,35 +241,31 @@ sf_status sf_grid_open(sf_grid *out, const sf_layer *const *layers, size_t count
 
 void sf_grid_close(sf_grid *grid) {
     release_axis(&grid->seeds);
+    sf_release(grid->axes);
+    *grid = (sf_grid){0};
 }
 
-static bool begins_with(const char *sentence, const char *name) {
-    const size_t length = strlen(name);
-    return strncmp(sentence, name, length) == 0 && sentence[length] == ' ';
-}
-
-size_t sf_grid_line_of(const sf_grid *grid, const char *sentence) {
+size_t sf_grid_line(const sf_grid *grid, const char *setting) {
     for (size_t a = 0; a < grid->axis_count; a++)
-        if (begins_with(sentence, grid->axes[a].setting->name)) return grid->axes[a].line;
-    const sf_setting *setting; /* that this variant leaves alone */
-    for (size_t i = 0; *grid->name != '\0' && (setting = sf_setting_at(i)) != NULL; i++)
-        if (begins_with(sentence, setting->name)) return grid->line;
-    return grid->task_line; /* else it is about the data */
+        if (is_named(grid->axes[a], setting)) return grid->axes[a]->line;
+    const bool left_alone = *setting != '\0' && *grid->name != '\0'; /* by this variant */
+    return left_alone ? grid->line : grid->task_line;                /* else it is about the data */
 }
 
 static sf_status check_epochs(const sf_grid *grid, const sf_config *config) {
     for (size_t a = 0; a < grid->axis_count; a++)
-        if (is_named(&grid->axes[a], "epochs") && grid->axes[a].count > 1 && config->schedule != SF_COSINE)
-            return sf_fail(SF_BAD_INPUT, "epochs is a list but without schedule cosine a run of fewer epochs is the "
-                                         "beginning of a longer one; give the largest");
+        if (is_named(grid->axes[a], "epochs") && grid->axes[a]->count > 1 && config->schedule != SF_COSINE)
+            return sf_fail_on(SF_BAD_INPUT, "epochs",
+                              "epochs is a list but without schedule cosine a run of fewer epochs is the "
+                              "beginning of a longer one; give the largest");
     return SF_OK;
 }
 
 sf_status sf_grid_run(sf_planned_run *out, const sf_grid *grid, size_t index) {
     sf_config_init(&out->config);
-    for (size_t a = grid->axis_count; a-- > 0; index /= grid->axes[a].count) {
-        const sf_axis *axis = &grid->axes[a];
-        SF_TRY(sf_config_set(&out->config, axis->setting->name, axis->values[index % axis->count]));
+    for (size_t a = grid->axis_count; a-- > 0; index /= grid->axes[a]->count) {
+        const sf_axis *axis = grid->axes[a];
+        sf_config_put(&out->config, axis->setting, axis->values[index % axis->count]);
     }
     out->task = grid->tasks[index];
     SF_TRY(sf_run_identify(out->id, out->attention, &out->config, out->task));

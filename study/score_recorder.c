@@ -7,11 +7,11 @@
 static const sf_measure recorded[] = {SF_DISPERSION, SF_KEPT_DISPERSION, SF_SEPARATION, SF_IN_DEGREE};
 enum { RECORDED = sizeof recorded / sizeof *recorded };
 
-sf_status sf_recorder_open(sf_recorder *out, sf_fleet *fleet, const atomic_int *stop) {
+sf_status sf_recorder_open(sf_recorder *out, sf_fleet *fleet, const sf_execution *execution, const atomic_int *stop) {
     const sf_member *member = sf_fleet_member(fleet, 0);
-    *out = (sf_recorder){.every = (size_t)member->config.measure_every};
+    *out = (sf_recorder){.every = (size_t)execution->measure_every};
     if (out->every == 0) return SF_OK;
-    const size_t workers = (size_t)sf_threads_for((size_t)member->config.threads);
+    const size_t workers = (size_t)sf_threads_for((size_t)execution->threads);
     out->count = (member->model.shape.L + 1) * RECORDED;
     sf_status status = sf_meter_create(&out->meter, &member->model, workers);
     if (status == SF_OK) sf_meter_obey(out->meter, stop);

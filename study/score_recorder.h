@@ -17,7 +17,8 @@ typedef struct sf_recorder {
 } sf_recorder;
 
 /* For the first model of the fleet; nothing is allocated where nothing will be recorded. */
-sf_status sf_recorder_open(sf_recorder *out, sf_fleet *fleet, const atomic_int *stop /* ends a measurement */);
+sf_status sf_recorder_open(sf_recorder *out, sf_fleet *fleet, const sf_execution *execution,
+                           const atomic_int *stop /* ends a measurement */);
 void sf_recorder_close(sf_recorder *recorder);
 
 /* Epoch 0 is the initial state. */

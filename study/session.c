@@ -28,6 +28,7 @@ typedef struct job { /* one run of the list */
 typedef struct hall { /* what the workers share; store, states and events under the lock */
     sf_store *store;
     const sf_session *session;
+    sf_execution execution;
     pthread_mutex_t lock;
     job *jobs; /* [count] */
     size_t count;
@@ -220,8 +221,7 @@ static sf_status train(hall *h, job *j, size_t index, sf_run_state *state, sf_re
         pthread_mutex_lock(&h->lock);
         emit(h, (sf_event){.kind = SF_EVENT_EPOCH, .run = index, .row = result->last});
         pthread_mutex_unlock(&h->lock);
-        if (end - checkpointed < (double)j->plan->config.checkpoint_seconds || sf_fleet_finished(state->fleet))
-            continue;
+        if (end - checkpointed < (double)h->execution.checkpoint_seconds || sf_fleet_finished(state->fleet)) continue;
         SF_TRY(checkpoint(h, j, state));
         checkpointed = sf_clock_seconds();
     }
@@ -278,7 +278,8 @@ static sf_status replace_lost(hall *h, size_t index, const sf_watch *watch) {
     if (status == SF_OK && count < lost)
         status =
             sf_fail(SF_IO_ERROR, "run %s has %zu rows but had a checkpoint of epoch %zu", j->plan->id, count, lost);
-    if (status == SF_OK) status = sf_run_state_open(&state, j->plan->task, &config, &j->run, h->session->stop);
+    if (status == SF_OK)
+        status = sf_run_state_open(&state, j->plan->task, &config, &h->execution, &j->run, h->session->stop);
     if (status == SF_OK) {
         sf_fleet_watch(state.fleet, watch);
         status = recompute(&state, h, index, rows, lost);
@@ -294,8 +295,9 @@ static sf_status go_on(bool *begun, hall *h, size_t index, const sf_watch *watch
     job *j = &h->jobs[index];
     sf_run_state state;
     sf_recorder recorder = {0};
-    sf_status status = sf_run_state_open(&state, j->plan->task, &j->plan->config, &j->run, h->session->stop);
-    if (status == SF_OK) status = sf_recorder_open(&recorder, state.fleet, h->session->stop);
+    sf_status status =
+        sf_run_state_open(&state, j->plan->task, &j->plan->config, &h->execution, &j->run, h->session->stop);
+    if (status == SF_OK) status = sf_recorder_open(&recorder, state.fleet, &h->execution, h->session->stop);
     if (status == SF_OK) LOCKED(h, status, begin(h, j, &state));
     *begun = status == SF_OK;
     if (*begun) {
@@ -396,12 +398,14 @@ static sf_status enter_all(hall *h) {
 sf_status sf_session_run(sf_store *store, const sf_session *session) {
     hall h = {.store = store, .session = session, .count = session->count};
     if (session->count == 0) return SF_OK;
+    sf_execution_init(&h.execution);
+    if (session->execution != NULL) h.execution = *session->execution;
     SF_TRY(SF_NEW(&h.jobs, session->count));
     sf_store_obey(store, session->stop);
     sf_status status = enter_all(&h);
     if (status == SF_OK) {
         pthread_mutex_init(&h.lock, NULL);
-        h.threads = sf_threads_for((size_t)session->runs[0].config.threads);
+        h.threads = sf_threads_for((size_t)h.execution.threads);
         const size_t threads = (size_t)h.threads;
         size_t open = 0;
         for (size_t i = 0; i < h.count; i++) {

@@ -15,8 +15,9 @@
 sf_status sf_study_create(sf_study **out) {
     SF_TRY(SF_NEW(out, 1));
     sf_study *study = *out;
-    study->layer_count = SF_LAYER_VARIANTS;
-    study->current = &study->layers[SF_LAYER_DEFAULTS];
+    study->layer_count = study->layer_room = SF_LAYER_VARIANTS;
+    study->current = SF_LAYER_DEFAULTS;
+    SF_TRY(SF_NEW(&study->layers, study->layer_room));
     study->criterion = (sf_criterion){.value = SF_CONVERGED_AT};
     return sf_layer_set(&study->layers[SF_LAYER_BUILT_IN], "attention", "full,topk:5", 0);
 }
@@ -33,17 +34,26 @@ static void forget_plan(sf_study *study) {
 
 void sf_study_destroy(sf_study *study) {
     if (study == NULL) return;
-    for (size_t i = 0; i < study->layer_count; i++) sf_layer_clear(&study->layers[i]);
+    for (size_t i = 0; study->layers != NULL && i < study->layer_count; i++) sf_layer_clear(&study->layers[i]);
+    sf_release(study->layers);
     forget_plan(study);
     sf_release(study);
 }
 
 sf_status sf_study_add_tasks(sf_study *study, const char *tasks) {
-    return sf_layer_add_tasks(study->current, tasks);
+    return sf_layer_add_tasks(&study->layers[study->current], tasks);
 }
 
 sf_status sf_study_set(sf_study *study, const char *name, const char *values) {
-    return sf_layer_set(study->current, name, values, 0);
+    return sf_layer_set(&study->layers[study->current], name, values, 0);
+}
+
+sf_status sf_study_override(sf_study *study, const char *name, const char *values) {
+    return sf_layer_set(&study->layers[SF_LAYER_OVERRIDES], name, values, 0);
+}
+
+sf_status sf_study_override_one(sf_study *study, const char *name, const char *value) {
+    return sf_layer_set_one(&study->layers[SF_LAYER_OVERRIDES], name, value);
 }
 
 sf_status sf_study_begin_variant(sf_study *study, const char *name, size_t line) {
@@ -55,12 +65,13 @@ sf_status sf_study_begin_variant(sf_study *study, const char *name, size_t line)
     for (size_t i = SF_LAYER_VARIANTS; i < study->layer_count; i++)
         if (strcmp(study->layers[i].name, name) == 0)
             return sf_fail(SF_BAD_INPUT, "there is a second variant '%s'; join them or rename one", quoted);
-    if (study->layer_count == SF_MOST_LAYERS)
-        return sf_fail(SF_BAD_INPUT, "a study takes at most %d variants; leave some out",
-                       SF_MOST_LAYERS - SF_LAYER_VARIANTS);
-    study->current = &study->layers[study->layer_count++];
-    strcpy(study->current->name, name);
-    study->current->line = line;
+    if (study->layer_count == study->layer_room) {
+        SF_TRY(SF_GROW(&study->layers, study->layer_count, 2 * study->layer_room));
+        study->layer_room *= 2;
+    }
+    study->current = study->layer_count++;
+    strcpy(study->layers[study->current].name, name);
+    study->layers[study->current].line = line;
     return SF_OK;
 }
 
@@ -68,16 +79,15 @@ sf_status sf_study_add_variant(sf_study *study, const char *name) {
     return sf_study_begin_variant(study, name, 0);
 }
 
-sf_status sf_study_common(sf_config *out, const sf_study *study) {
+void sf_study_options(sf_options *out, const sf_study *study) {
     static const int order[] = {SF_LAYER_DEFAULTS, SF_LAYER_OVERRIDES};
-    sf_config_init(out);
+    sf_options_init(out);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         const sf_layer *layer = &study->layers[order[i]];
         for (size_t a = 0; a < layer->axis_count; a++)
-            if (layer->axes[a].count == 1)
-                SF_TRY(sf_config_set(out, layer->axes[a].setting->name, layer->axes[a].values[0]));
+            if (layer->axes[a].setting->home == SF_IN_OPTIONS)
+                sf_options_put(out, layer->axes[a].setting, layer->axes[a].values[0]);
     }
-    return SF_OK;
 }
 
 /* Every id once: *place is that of an equal run entered before, or of this one, now entered last. */
@@ -103,10 +113,10 @@ static sf_status check_same_length(const sf_planned_run *first, const char *firs
         sf_config_text(values[0], &first->config, setting);
         sf_config_text(values[1], &second->config, setting);
         if (strcmp(values[0], values[1]) != 0)
-            return sf_fail(SF_BAD_INPUT,
-                           "%s is %s in the variant '%s' but %s in '%s', and both ask for the same runs, which are "
-                           "trained once; give them one value, or let them differ in another setting",
-                           names[i], values[0], variants[0], values[1], variants[1]);
+            return sf_fail_on(SF_BAD_INPUT, names[i],
+                              "%s is %s in the variant '%s' but %s in '%s', and both ask for the same runs, which are "
+                              "trained once; give them one value, or let them differ in another setting",
+                              names[i], values[0], variants[0], values[1], variants[1]);
     }
     return SF_OK;
 }
@@ -149,17 +159,16 @@ static sf_status plan_grids(sf_study *study, const sf_grid *grids, size_t grid_c
             status = sf_grid_run(&study->runs[study->run_count], &grids[g], i);
             labels[m] = grids[g].name;
             if (status == SF_OK) status = enter_member(study, labels, m, table, table_size);
-            if (status != SF_OK) status = name_place(status, study, sf_grid_line_of(&grids[g], sf_message()));
+            if (status != SF_OK) status = name_place(status, study, sf_grid_line(&grids[g], sf_message_setting()));
         }
     }
     sf_release(table);
     return status;
 }
 
-static sf_status open_grids(sf_study *study, sf_grid *grids, size_t *count) {
+static sf_status open_grids(sf_study *study, sf_grid *grids, size_t count) {
     const bool has_variants = study->layer_count > SF_LAYER_VARIANTS;
-    *count = has_variants ? study->layer_count - SF_LAYER_VARIANTS : 1;
-    for (size_t g = 0; g < *count; g++) {
+    for (size_t g = 0; g < count; g++) {
         const sf_layer *stack[4] = {&study->layers[SF_LAYER_BUILT_IN], &study->layers[SF_LAYER_DEFAULTS]};
         size_t height = 2;
         if (has_variants) stack[height++] = &study->layers[SF_LAYER_VARIANTS + g];
@@ -178,10 +187,10 @@ static sf_status make_room(sf_study *study, const char ***labels) {
 
 sf_status sf_study_plan(sf_study *study) {
     sf_grid *grids;
-    size_t count = 0;
+    const size_t variants = study->layer_count - SF_LAYER_VARIANTS, count = variants > 0 ? variants : 1;
     const char **labels = NULL;
-    SF_TRY(SF_NEW(&grids, SF_MOST_LAYERS));
-    sf_status status = open_grids(study, grids, &count);
+    SF_TRY(SF_NEW(&grids, count));
+    sf_status status = open_grids(study, grids, count);
     if (status == SF_OK) status = make_room(study, &labels);
     if (status == SF_OK) status = plan_grids(study, grids, count, labels);
     if (status == SF_OK) status = sf_study_group_runs(study, labels);
@@ -195,7 +204,7 @@ sf_status sf_study_plan(sf_study *study) {
 static size_t line_of_stop(const sf_study *study, double stop) {
     for (size_t i = 0; i < study->layer_count; i++) {
         const sf_axis *axis = sf_layer_find(&study->layers[i], "stop-at");
-        if (axis != NULL && strtod(axis->values[0], NULL) == stop) return axis->line;
+        if (axis != NULL && axis->values[0].real == stop) return axis->line;
     }
     return 0;
 }
@@ -212,14 +221,15 @@ static sf_status refuse_stop(const sf_criterion *criterion, double stop) {
     char goal[SF_CRITERION_SIZE];
     sf_criterion_name(goal, criterion);
     if (criterion->is_loss)
-        return sf_fail(SF_BAD_INPUT,
-                       "stop-at is %.10g but runs are compared by their epochs to %s (converged-at), and they could "
-                       "stop before that; leave stop-at out",
-                       stop, goal);
-    return sf_fail(SF_BAD_INPUT,
-                   "stop-at is %.10g but runs are compared by their epochs to %s, before which they would stop; give "
-                   "%.6g or more, leave it out, or lower converged-at",
-                   stop, goal, criterion->value);
+        return sf_fail_on(SF_BAD_INPUT, "stop-at",
+                          "stop-at is %.10g but runs are compared by their epochs to %s (converged-at), and they could "
+                          "stop before that; leave stop-at out",
+                          stop, goal);
+    return sf_fail_on(
+        SF_BAD_INPUT, "stop-at",
+        "stop-at is %.10g but runs are compared by their epochs to %s, before which they would stop; give "
+        "%.6g or more, leave it out, or lower converged-at",
+        stop, goal, criterion->value);
 }
 
 sf_status sf_study_check_stops(const sf_study *study) {
@@ -411,9 +421,8 @@ sf_status sf_study_epoch_seconds(double *out, const sf_planned_run *run) {
     if (config.heldout_count > config.batch) config.heldout_count = config.batch;
     config.epochs += 2; /* never the end of a schedule */
     config.stop_at = 0;
-    config.threads = 1;
     sf_fleet *fleet;
-    SF_TRY(sf_fleet_create(&fleet, run->task, &config, 1));
+    SF_TRY(sf_fleet_create(&fleet, run->task, &config, 1, &(sf_execution){.threads = 1}));
     sf_status status = sf_fleet_advance(fleet); /* to warm up */
     const double start = sf_clock_seconds();
     if (status == SF_OK && !sf_fleet_finished(fleet)) status = sf_fleet_advance(fleet);
@@ -425,7 +434,7 @@ sf_status sf_study_epoch_seconds(double *out, const sf_planned_run *run) {
     return status;
 }
 
-size_t sf_study_workers(const sf_study *study) {
-    const size_t threads = (size_t)sf_threads_for((size_t)study->runs[0].config.threads);
-    return study->run_count < threads ? study->run_count : threads;
+size_t sf_study_workers(const sf_study *study, size_t threads) {
+    const size_t used = (size_t)sf_threads_for(threads);
+    return study->run_count < used ? study->run_count : used;
 }

@@ -21,10 +21,10 @@ typedef struct sf_planned { /* a run as a member of a group */
 struct sf_study {
     const char *path; /* of the study file; NULL: none */
     sf_criterion criterion;
-    bool stored; /* planned from what a store holds, not from settings */
-    sf_layer layers[SF_MOST_LAYERS];
-    size_t layer_count;
-    sf_layer *current;    /* what is set goes here */
+    bool stored;      /* planned from what a store holds, not from settings */
+    sf_layer *layers; /* [layer_count] */
+    size_t layer_count, layer_room;
+    size_t current;       /* what is set goes into this layer */
     sf_planned_run *runs; /* [run_count], each id once */
     size_t run_count;
     char *tasks;         /* names of tasks that came from a store */

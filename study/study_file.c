@@ -56,15 +56,16 @@ static sf_status refuse_name(const char *name) {
 
 static sf_status take_setting(sf_study *study, const char *name, const char *values, size_t line) {
     const sf_setting *setting;
+    sf_layer *layer = &study->layers[study->current];
     if (*values == '\0') return sf_fail(SF_BAD_INPUT, "%s has no value; give one or leave the line out", name);
     if (strcmp(name, "task") == 0) {
-        study->current->task_line = line;
-        return sf_layer_add_tasks(study->current, values);
+        layer->task_line = line;
+        return sf_layer_add_tasks(layer, values);
     }
     if (sf_setting_find(&setting, name, SF_STUDY_GROUPS) != SF_OK) return refuse_name(name);
-    if (study->current != &study->layers[SF_LAYER_DEFAULTS] && !is_run_setting(name))
+    if (study->current != SF_LAYER_DEFAULTS && !is_run_setting(name))
         return sf_fail(SF_BAD_INPUT, "%s is one for the whole study; put it before the first section", name);
-    return sf_layer_set(study->current, name, values, line);
+    return sf_layer_set(layer, name, values, line);
 }
 
 /* A value is complete when the next setting, section or the end comes. */
@@ -140,8 +141,8 @@ static int on_value(void *context, const char *section, const char *name, const 
         if (r->status != SF_OK) return 1;
         if (*name == '\0') refuse_line(r, sf_fail(SF_BAD_INPUT, "there is no name before '='; give one"));
         if (strlen(name) >= sizeof r->name) refuse_line(r, refuse_name(name));
-        if (strcmp(name, "task") == 0 ? r->study->current->task_count > 0
-                                      : sf_layer_find(r->study->current, name) != NULL)
+        const sf_layer *layer = &r->study->layers[r->study->current];
+        if (strcmp(name, "task") == 0 ? layer->task_count > 0 : sf_layer_find(layer, name) != NULL)
             refuse_line(r, sf_fail(SF_BAD_INPUT, "%s is set twice in this section; leave one out", name));
         if (r->status != SF_OK) return 1;
         strcpy(r->name, name);
@@ -168,7 +169,7 @@ sf_status sf_study_read(sf_study *study, const char *path) {
         study->layer_count == SF_LAYER_VARIANTS)
         r.status =
             sf_fail(SF_BAD_INPUT, "%s:%zu: names no task; add a line task = even-pairs", path, r.lines.number + 1);
-    study->current = &study->layers[SF_LAYER_OVERRIDES];
+    study->current = SF_LAYER_OVERRIDES;
     sf_lines_release(&r.lines);
     return r.status;
 }

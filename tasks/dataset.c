@@ -85,8 +85,8 @@ sf_status sf_dataset_majority(double *out, const sf_dataset *data) {
 
 sf_status sf_task_check_length(const sf_task *task, size_t length) {
     if (length >= task->info.shortest && length <= task->info.longest) return SF_OK;
-    return sf_fail(SF_BAD_INPUT, "length %zu is out of range; %s has lengths %zu..%zu", length, task->info.name,
-                   task->info.shortest, task->info.longest);
+    return sf_fail_on(SF_BAD_INPUT, "length", "length %zu is out of range; %s has lengths %zu..%zu", length,
+                      task->info.name, task->info.shortest, task->info.longest);
 }
 
 sf_status sf_dataset_sample(sf_dataset **out, const sf_task *task, sf_split split, uint32_t seed, size_t count,

@@ -246,7 +246,7 @@ static void check_centre(const char *attention) {
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         assert_int_equal(sf_config_set(&config, settings[i][0], settings[i][1]), SF_OK);
     sf_fleet *fleet;
-    assert_int_equal(sf_fleet_create(&fleet, "even-pairs", &config, 1), SF_OK);
+    assert_int_equal(sf_fleet_create(&fleet, "even-pairs", &config, 1, NULL), SF_OK);
     assert_int_equal(sf_fleet_advance(fleet), SF_OK);
     const sf_member *member = sf_fleet_member(fleet, 0);
     float *weights;

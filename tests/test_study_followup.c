@@ -47,10 +47,9 @@ static sf_planned_run runs[TRIALS];
 
 static bool set_up(sf_config *config, const trial *t) {
     const char *const settings[] = {
-        "attention", t->attention,  "length", t->length,     "pad",       t->pad, "epochs",
-        t->epochs,   "heads",       t->heads, "swap-sample", t->swap,     "seed", t->seed,
-        "blocks",    "2",           "width",  "16",          "mlp-width", "16",   "heldout-count",
-        "530",       "train-count", "60",     "threads",     "1",         "lr",   "0.3"};
+        "attention", t->attention,  "length",        t->length, "pad",         t->pad,   "epochs", t->epochs, "heads",
+        t->heads,    "swap-sample", t->swap,         "seed",    t->seed,       "blocks", "2",      "width",   "16",
+        "mlp-width", "16",          "heldout-count", "530",     "train-count", "60",     "lr",     "0.3"};
     sf_config_init(config);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i += 2)
         if (sf_config_set(config, settings[i], settings[i + 1]) != SF_OK) return false;
@@ -65,7 +64,9 @@ static int train_runs(void **state) {
         if (!set_up(&runs[r].config, &trials[r])) return 1;
         if (sf_run_identify(runs[r].id, runs[r].attention, &runs[r].config, runs[r].task) != SF_OK) return 1;
     }
-    return sf_session_run(store, &(sf_session){.runs = runs, .count = TRIALS}) == SF_OK ? 0 : 1;
+    const sf_execution execution = {.threads = 1, .checkpoint_seconds = 10};
+    return sf_session_run(store, &(sf_session){.runs = runs, .count = TRIALS, .execution = &execution}) == SF_OK ? 0
+                                                                                                                 : 1;
 }
 
 static int remove_store(void **state) {
@@ -343,7 +344,7 @@ static void models_of_a_fleet_have_their_own_swaps(void **state) {
     (void)state;
     sf_fleet *fleet;
     const sf_config configs[] = {runs[FULL].config, runs[SWAPPED].config, runs[FULL].config};
-    assert_int_equal(sf_fleet_create(&fleet, "even-pairs", configs, 3), SF_OK);
+    assert_int_equal(sf_fleet_create(&fleet, "even-pairs", configs, 3, NULL), SF_OK);
     const sf_run_data *plain = sf_fleet_member(fleet, 0)->data, *swapped = sf_fleet_member(fleet, 1)->data;
     assert_false(same_sequence(plain->training, swapped->training, 17));
     assert_ptr_equal(plain, sf_fleet_member(fleet, 2)->data);

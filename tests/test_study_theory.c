@@ -21,7 +21,7 @@ static int train_runs(void **state) {
     (void)state;
     static const char *const settings[] = {"length",    "12", "blocks",      "2",  "width",         "16",
                                            "mlp-width", "16", "train-count", "60", "heldout-count", "30",
-                                           "epochs",    "2",  "threads",     "1",  "heads",         "2"};
+                                           "epochs",    "2",  "heads",       "2"};
     if (mkdtemp(folder) == NULL || sf_store_open(&store, folder, SF_STORE_WRITE) != SF_OK) return 1;
     for (size_t r = 0; r < 2; r++) {
         runs[r].task = "even-pairs";
@@ -31,7 +31,10 @@ static int train_runs(void **state) {
         sf_config_set(&runs[r].config, "attention", r == 0 ? "full" : "topk:3");
         if (sf_run_identify(runs[r].id, runs[r].attention, &runs[r].config, runs[r].task) != SF_OK) return 1;
     }
-    return sf_session_run(store, &(sf_session){.runs = runs, .count = 2}) == SF_OK ? 0 : 1;
+    return sf_session_run(store, &(sf_session){.runs = runs, .count = 2, .execution = &(sf_execution){.threads = 1}}) ==
+                   SF_OK
+               ? 0
+               : 1;
 }
 
 static int remove_store(void **state) {

@@ -21,7 +21,7 @@ typedef struct setting_value {
     const char *name, *value;
 } setting_value;
 
-static sf_config small_config(const char *attention, const char *seed, const char *threads) {
+static sf_config small_config(const char *attention, const char *seed) {
     static const setting_value small[] = {
         {"length", "11"},    {"train-count", "60"}, {"heldout-count", "20"}, {"blocks", "2"},    {"width", "16"},
         {"mlp-width", "24"}, {"epochs", "2"},       {"batch", "25"},         {"dropout", "0.1"}, {"heads", "2"}};
@@ -31,7 +31,6 @@ static sf_config small_config(const char *attention, const char *seed, const cha
         assert_int_equal(sf_config_set(&config, small[i].name, small[i].value), SF_OK);
     assert_int_equal(sf_config_set(&config, "attention", attention), SF_OK);
     assert_int_equal(sf_config_set(&config, "seed", seed), SF_OK);
-    assert_int_equal(sf_config_set(&config, "threads", threads), SF_OK);
     return config;
 }
 
@@ -39,9 +38,10 @@ static void set(sf_config *config, const char *name, const char *value) {
     assert_int_equal(sf_config_set(config, name, value), SF_OK);
 }
 
-static sf_fleet *train_all(const char *task, const sf_config *configs, size_t count) {
+static sf_fleet *train_all(const char *task, const sf_config *configs, size_t count, int64_t threads) {
     sf_fleet *fleet;
-    if (sf_fleet_create(&fleet, task, configs, count) != SF_OK) fail_msg("%s", sf_message());
+    if (sf_fleet_create(&fleet, task, configs, count, &(sf_execution){.threads = threads}) != SF_OK)
+        fail_msg("%s", sf_message());
     while (!sf_fleet_finished(fleet)) assert_int_equal(sf_fleet_advance(fleet), SF_OK);
     return fleet;
 }
@@ -55,8 +55,8 @@ static trained_model result_of(const sf_fleet *fleet, size_t s) {
     return (trained_model){sf_fleet_result(fleet, s), sf_fleet_weights_hash(fleet, s)};
 }
 
-static trained_model train_one(const char *task, const sf_config *config) {
-    sf_fleet *fleet = train_all(task, config, 1);
+static trained_model train_one(const char *task, const sf_config *config, int64_t threads) {
+    sf_fleet *fleet = train_all(task, config, 1, threads);
     const trained_model trained = result_of(fleet, 0);
     sf_fleet_destroy(fleet);
     return trained;
@@ -75,23 +75,23 @@ static void assert_same_run(const trained_model *a, const trained_model *b) {
 
 static void threads_and_company_do_not_change_a_bit(void **state) {
     (void)state;
-    static const char *const threads[] = {"1", "2", "3", "5"};
+    static const int64_t threads[] = {1, 2, 3, 5};
     static const char *const seeds[] = {"7", "8"};
     trained_model alone[RUNS];
     for (size_t i = 0; i < RUNS; i++) {
-        const sf_config config = small_config(mechanisms[i / 2], seeds[i % 2], "1");
-        alone[i] = train_one("even-pairs", &config);
+        const sf_config config = small_config(mechanisms[i / 2], seeds[i % 2]);
+        alone[i] = train_one("even-pairs", &config, 1);
     }
     for (size_t i = 0; i < RUNS; i++)
         for (size_t j = 0; j < i; j++) assert_int_not_equal(alone[i].hash, alone[j].hash);
     for (size_t t = 0; t < 4; t++) {
         sf_config configs[RUNS];
-        for (size_t i = 0; i < RUNS; i++) configs[i] = small_config(mechanisms[i / 2], seeds[i % 2], threads[t]);
+        for (size_t i = 0; i < RUNS; i++) configs[i] = small_config(mechanisms[i / 2], seeds[i % 2]);
         for (size_t i = 0; i < RUNS; i += 3) { /* threads inside one model */
-            const trained_model inside = train_one("even-pairs", &configs[i]);
+            const trained_model inside = train_one("even-pairs", &configs[i], threads[t]);
             assert_same_run(&inside, &alone[i]);
         }
-        sf_fleet *fleet = train_all("even-pairs", configs, RUNS); /* models side by side */
+        sf_fleet *fleet = train_all("even-pairs", configs, RUNS, threads[t]); /* models side by side */
         for (size_t i = 0; i < RUNS; i++) {
             const trained_model beside = result_of(fleet, i);
             assert_same_run(&beside, &alone[i]);
@@ -103,9 +103,9 @@ static void threads_and_company_do_not_change_a_bit(void **state) {
 static void training_allocates_nothing(void **state) {
     (void)state;
     for (size_t m = 0; m < MECHANISMS; m++) {
-        const sf_config config = small_config(mechanisms[m], "1", "2");
+        const sf_config config = small_config(mechanisms[m], "1");
         sf_fleet *fleet;
-        assert_int_equal(sf_fleet_create(&fleet, "even-pairs", &config, 1), SF_OK);
+        assert_int_equal(sf_fleet_create(&fleet, "even-pairs", &config, 1, &(sf_execution){.threads = 2}), SF_OK);
         const size_t before = sf_allocation_count();
         assert_int_equal(sf_fleet_advance(fleet), SF_OK);
         assert_int_equal(sf_allocation_count(), before);
@@ -116,8 +116,8 @@ static void training_allocates_nothing(void **state) {
 
 static void a_mechanism_that_keeps_all_is_full(void **state) {
     (void)state;
-    const sf_config full = small_config("full", "3", "1"), wide = small_config("topk:11", "3", "1");
-    const trained_model a = train_one("even-pairs", &full), b = train_one("even-pairs", &wide);
+    const sf_config full = small_config("full", "3"), wide = small_config("topk:11", "3");
+    const trained_model a = train_one("even-pairs", &full, 1), b = train_one("even-pairs", &wide, 1);
     assert_string_equal(b.result.attention, "full");
     assert_same_run(&a, &b);
 }
@@ -135,10 +135,10 @@ static void lengths_are_the_papers(void **state) {
                     {"banded:9+global:1", 46},
                     {"block:9+global:3", 48}};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-        sf_config config = small_config(expected[i].attention, "1", "1");
+        sf_config config = small_config(expected[i].attention, "1");
         set(&config, "length", "40");
         sf_fleet *fleet;
-        assert_int_equal(sf_fleet_create(&fleet, "even-pairs", &config, 1), SF_OK);
+        assert_int_equal(sf_fleet_create(&fleet, "even-pairs", &config, 1, NULL), SF_OK);
         assert_int_equal(sf_fleet_result(fleet, 0).positions, expected[i].positions);
         sf_fleet_destroy(fleet);
     }
@@ -152,7 +152,7 @@ static void every_optimizer_and_schedule_learns(void **state) {
     static const char *const schedules[] = {"decay", "constant", "cosine"};
     for (size_t o = 0; o < 3; o++)
         for (size_t s = 0; s < 3; s++) {
-            sf_config config = small_config("full", "5", "2");
+            sf_config config = small_config("full", "5");
             set(&config, "length", "4");
             set(&config, "train-count", "200");
             set(&config, "epochs", "40");
@@ -163,7 +163,7 @@ static void every_optimizer_and_schedule_learns(void **state) {
             set(&config, "weight-decay", "0.0001");
             set(&config, "schedule", schedules[s]);
             if (s == 2) set(&config, "warmup", "3");
-            const sf_result result = train_one("even-pairs", &config).result;
+            const sf_result result = train_one("even-pairs", &config, 2).result;
             printf("  %s, %s: %.1f %% in epoch %zu\n", optimizers[o][0].value, schedules[s], result.last.train_accuracy,
                    result.converged_epoch);
             assert_true(result.last.train_accuracy >= SF_CONVERGED_AT);
@@ -173,13 +173,13 @@ static void every_optimizer_and_schedule_learns(void **state) {
 
 static void stop_at_stops(void **state) {
     (void)state;
-    sf_config config = small_config("full", "5", "1");
+    sf_config config = small_config("full", "5");
     set(&config, "length", "4");
     set(&config, "train-count", "200");
     set(&config, "epochs", "60");
     set(&config, "momentum", "0.9");
     set(&config, "stop-at", "95");
-    const sf_result result = train_one("even-pairs", &config).result;
+    const sf_result result = train_one("even-pairs", &config, 2).result;
     assert_int_equal(result.status, SF_RUN_STOPPED);
     assert_int_equal(result.converged_epoch, result.last.epoch);
     assert_true(result.last.epoch < 60);
@@ -189,19 +189,19 @@ static void stop_at_stops(void **state) {
 static void divergence_stays_with_its_run(void **state) {
     (void)state;
     sf_config configs[3];
-    for (size_t i = 0; i < 3; i++) configs[i] = small_config("full", "1", "2");
+    for (size_t i = 0; i < 3; i++) configs[i] = small_config("full", "1");
     set(&configs[1], "lr", "10000");
     set(&configs[1], "clip", "0");
     set(&configs[1], "momentum", "0.99");
     set(&configs[1], "epochs", "50");
-    sf_fleet *fleet = train_all("even-pairs", configs, 3);
+    sf_fleet *fleet = train_all("even-pairs", configs, 3, 2);
     const sf_result wild = sf_fleet_result(fleet, 1);
     const trained_model calm = result_of(fleet, 0);
     assert_int_equal(wild.status, SF_RUN_DIVERGED);
     assert_true(wild.diverged_epoch > 0);
     assert_int_equal(wild.last.epoch, wild.diverged_epoch - 1);
     assert_int_equal(calm.result.status, SF_RUN_DONE);
-    const trained_model alone = train_one("even-pairs", &configs[0]);
+    const trained_model alone = train_one("even-pairs", &configs[0], 2);
     assert_same_run(&calm, &alone);
     sf_fleet_destroy(fleet);
 }
@@ -220,13 +220,13 @@ static void a_users_file_trains(void **state) {
     sf_config_init(&config);
     set(&config, "epochs", "1");
     set(&config, "blocks", "1");
-    const sf_result result = train_one(name, &config).result;
+    const sf_result result = train_one(name, &config, 0).result;
     assert_int_equal(result.train_count, 48);
     assert_int_equal(result.heldout_count, 12);
     assert_int_equal(result.positions, 3);
     set(&config, "vocab", "3");
     sf_fleet *fleet;
-    assert_int_equal(sf_fleet_create(&fleet, name, &config, 1), SF_BAD_INPUT);
+    assert_int_equal(sf_fleet_create(&fleet, name, &config, 1, NULL), SF_BAD_INPUT);
     unlink(path);
 }
 
@@ -293,14 +293,15 @@ static void stopped_inside_a_step_nothing_has_happened(void **state) {
     static const char *const long_ones[] = {"full",     "topk:3",   "topk:40", "bottomk:3",
                                             "random:5", "banded:3", "block:40"};
     for (size_t m = 0; m < sizeof long_ones / sizeof *long_ones; m++) {
-        sf_config config = small_config(long_ones[m], "3", m % 2 == 0 ? "2" : "1");
+        sf_config config = small_config(long_ones[m], "3");
+        const sf_execution execution = {.threads = m % 2 == 0 ? 2 : 1};
         set(&config, "length", "300");
         set(&config, "train-count", "9");
         set(&config, "heldout-count", "3");
         set(&config, "batch", "3");
-        const trained_model undisturbed = train_one("even-pairs", &config);
+        const trained_model undisturbed = train_one("even-pairs", &config, execution.threads);
         sf_fleet *fleet;
-        assert_int_equal(sf_fleet_create(&fleet, "even-pairs", &config, 1), SF_OK);
+        assert_int_equal(sf_fleet_create(&fleet, "even-pairs", &config, 1, &execution), SF_OK);
         size_t stopped = 0;
         for (long moment = 1; moment < 100000 && !sf_fleet_finished(fleet); moment += moment / 3 + 50)
             stopped += advance_interrupted(fleet, moment);

@@ -30,19 +30,22 @@ uint32_t sf_run_data_seed(const sf_config *config) {
 
 static sf_status refuse_given(const sf_config *config, const char *const *names, const char *why) {
     for (; *names != NULL; names++)
-        if (sf_config_given(config, *names)) return sf_fail(SF_BAD_INPUT, "%s %s; leave it out", *names, why);
+        if (sf_config_given(config, *names))
+            return sf_fail_on(SF_BAD_INPUT, *names, "%s %s; leave it out", *names, why);
     return SF_OK;
 }
 
 static sf_status check_swap(const char *task, const sf_config *config) {
     if (config->swap_sample < 0) return SF_OK;
     if (sf_run_data_is_tsv(task))
-        return sf_fail(SF_BAD_INPUT,
-                       "swap-sample needs a built-in task, which can draw another sequence; for tsv: data leave it out "
-                       "and train on a second file with another row in its place");
+        return sf_fail_on(
+            SF_BAD_INPUT, "swap-sample",
+            "swap-sample needs a built-in task, which can draw another sequence; for tsv: data leave it out "
+            "and train on a second file with another row in its place");
     if (config->swap_sample >= config->train_count)
-        return sf_fail(SF_BAD_INPUT, "swap-sample is %lld but the training sequences are 0..%lld; choose one of them",
-                       (long long)config->swap_sample, (long long)config->train_count - 1);
+        return sf_fail_on(SF_BAD_INPUT, "swap-sample",
+                          "swap-sample is %lld but the training sequences are 0..%lld; choose one of them",
+                          (long long)config->swap_sample, (long long)config->train_count - 1);
     return SF_OK;
 }
 
@@ -90,12 +93,13 @@ static sf_status size_up(sf_run_data *data, const sf_config *config) {
     data->pad = config->vocab > 0 ? (int32_t)config->vocab : token + 1;
     data->classes = config->classes > 0 ? (size_t)config->classes : (size_t)label + 1;
     if (token >= data->pad)
-        return sf_fail(SF_BAD_INPUT, "token id %d is in the data but vocab is %d; ids must be below it: raise vocab",
-                       token, data->pad);
+        return sf_fail_on(SF_BAD_INPUT, "vocab",
+                          "token id %d is in the data but vocab is %d; ids must be below it: raise vocab", token,
+                          data->pad);
     if ((size_t)label >= data->classes)
-        return sf_fail(SF_BAD_INPUT,
-                       "label %d is in the data but classes is %zu; labels must be below it: raise classes", label,
-                       data->classes);
+        return sf_fail_on(SF_BAD_INPUT, "classes",
+                          "label %d is in the data but classes is %zu; labels must be below it: raise classes", label,
+                          data->classes);
     return SF_OK;
 }
 
@@ -118,7 +122,8 @@ static sf_status read_both(sf_run_data *data, const char *names, const sf_config
     if (heldout != NULL) {
         SF_TRY(sf_check_regular(heldout, "training reads its data more than once"));
         if (config->data_seed >= 0)
-            return sf_fail(SF_BAD_INPUT, "data-seed has no effect on tsv: data with a held-out file; leave it out");
+            return sf_fail_on(SF_BAD_INPUT, "data-seed",
+                              "data-seed has no effect on tsv: data with a held-out file; leave it out");
         SF_TRY(sf_dataset_read_until(&data->training, path, stop));
         SF_TRY(sf_dataset_read_until(&data->heldout, heldout, stop));
     } else {

@@ -24,12 +24,10 @@ bool sf_backend_describe(sf_backend_info *out, size_t i) {
 
 /* Members of a fleet differ in seed, mechanism and settings, not in the size of their weights. */
 static sf_status check_same_shape(const sf_config *a, const sf_config *b) {
-    if (a->width == b->width && a->mlp_width == b->mlp_width && a->heads == b->heads && a->blocks == b->blocks &&
-        a->device == b->device && a->threads == b->threads)
+    if (a->width == b->width && a->mlp_width == b->mlp_width && a->heads == b->heads && a->blocks == b->blocks)
         return SF_OK;
-    return sf_fail(SF_BAD_INPUT,
-                   "the models of a fleet must share width, mlp-width, heads, blocks, device and threads; "
-                   "train the others in a fleet of their own");
+    return sf_fail(SF_BAD_INPUT, "the models of a fleet must share width, mlp-width, heads and blocks; "
+                                 "train the others in a fleet of their own");
 }
 
 static bool same_data(const sf_config *a, const sf_config *b) {
@@ -88,7 +86,8 @@ static sf_status open_member(sf_fleet *fleet, const char *task, const sf_config 
     return SF_OK;
 }
 
-static sf_status open_all(sf_fleet *fleet, const char *task, const sf_config *configs, const atomic_int *stop) {
+static sf_status open_all(sf_fleet *fleet, const char *task, const sf_config *configs, const sf_execution *execution,
+                          const atomic_int *stop) {
     size_t largest = 0;
     SF_TRY(SF_NEW(&fleet->members, fleet->S));
     SF_TRY(SF_NEW(&fleet->data, fleet->S));
@@ -97,22 +96,26 @@ static sf_status open_all(sf_fleet *fleet, const char *task, const sf_config *co
         if (fleet->members[s].model.size > largest) largest = fleet->members[s].model.size;
     }
     SF_TRY(SF_NEW(&fleet->params, largest));
-    fleet->backend = backends[fleet->members[0].config.device];
-    return fleet->backend->open(&fleet->state, fleet->members, fleet->S, (size_t)fleet->members[0].config.threads);
+    sf_execution usual;
+    sf_execution_init(&usual);
+    if (execution == NULL) execution = &usual;
+    fleet->backend = backends[execution->device];
+    return fleet->backend->open(&fleet->state, fleet->members, fleet->S, (size_t)execution->threads);
 }
 
-sf_status sf_fleet_create(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count) {
-    return sf_fleet_create_until(out, task, configs, count, NULL);
+sf_status sf_fleet_create(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count,
+                          const sf_execution *execution) {
+    return sf_fleet_create_until(out, task, configs, count, execution, NULL);
 }
 
 sf_status sf_fleet_create_until(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count,
-                                const atomic_int *stop) {
+                                const sf_execution *execution, const atomic_int *stop) {
     *out = NULL;
     if (count == 0) return sf_fail(SF_BAD_INPUT, "a fleet of 0 models was asked for but it needs at least 1");
     sf_fleet *fleet;
     SF_TRY(SF_NEW(&fleet, 1));
     fleet->S = count;
-    const sf_status status = open_all(fleet, task, configs, stop);
+    const sf_status status = open_all(fleet, task, configs, execution, stop);
     if (status != SF_OK) {
         sf_fleet_destroy(fleet);
         return status;

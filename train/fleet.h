@@ -6,7 +6,7 @@
 
 /* sf_fleet_create() that ends with SF_INTERRUPTED once *stop is not 0; stop may be NULL. */
 sf_status sf_fleet_create_until(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count,
-                                const atomic_int *stop);
+                                const sf_execution *execution, const atomic_int *stop);
 
 sf_member *sf_fleet_member(sf_fleet *fleet, size_t s);
 

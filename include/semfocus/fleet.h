@@ -2,7 +2,7 @@
  * one model is a fleet of one and computes the same bits alone as among others, with any number of threads.
  *
  *   sf_fleet *fleet;
- *   sf_fleet_create(&fleet, "even-pairs", configs, count);     configs as from sf_config_set; recipes are filled in
+ *   sf_fleet_create(&fleet, "even-pairs", configs, count, NULL);   configs as from sf_config_set; recipes are filled in
  *   while (!sf_fleet_finished(fleet)) sf_fleet_advance(fleet);
  *   sf_fleet_result(fleet, 0).converged_epoch
  *   sf_fleet_destroy(fleet); */
@@ -52,7 +52,9 @@ typedef struct sf_watch {
     void *context;
 } sf_watch;
 
-sf_status sf_fleet_create(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count);
+/* Of `execution`, threads and device count; NULL: the defaults. */
+sf_status sf_fleet_create(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count,
+                          const sf_execution *execution);
 /* One epoch for every running model. SF_INTERRUPTED if the watch said stop: each model is then as after its own last
  * epoch. */
 sf_status sf_fleet_advance(sf_fleet *fleet);

@@ -3,7 +3,7 @@
  * was interrupted goes on, to the same bits.
  *
  *   sf_landscape *landscape;
- *   sf_landscape_open(&landscape, store, ids, 2, &config);       grid, samples, direction-seed, extent, at
+ *   sf_landscape_open(&landscape, store, ids, 2, &options);      grid, samples, direction-seed, extent, at
  *   sf_landscape_compute(landscape, store, &watch);
  *   sf_landscape_surface(landscape, 0)->lipschitz.quantiles
  *   sf_landscape_write(landscape, "landscape.html", "semfocus landscape ...");
@@ -52,7 +52,7 @@ typedef struct sf_surface {
 
 /* Every run is found and checked, and its surface entered, before anything is computed. */
 sf_status sf_landscape_open(sf_landscape **out, sf_store *store, const char *const *runs /* [count] */, size_t count,
-                            const sf_config *config);
+                            const sf_options *options);
 void sf_landscape_close(sf_landscape *landscape);
 
 typedef struct sf_landscape_watch {

@@ -3,7 +3,7 @@
  *
  *   sf_paper *paper;
  *   sf_paper_find(&entry, "tab-6");
- *   sf_paper_open(&paper, entry, SF_LAPTOP, &config);         plans its study
+ *   sf_paper_open(&paper, entry, SF_LAPTOP, SF_F32, 0);        plans its study
  *   sf_session_run(store, ...sf_paper_study(paper)...);        trains what is missing
  *   sf_paper_measure(paper, store, &watch);                    measures what is missing, into the store
  *   sf_paper_judge(paper, store);
@@ -49,9 +49,8 @@ sf_status sf_paper_find(size_t *out, const char *id);
 
 typedef struct sf_paper sf_paper; /* an entry at a scale */
 
-/* Plans the study. Of `config`, what says where and how to compute counts (threads, precision, checkpoint-seconds...).
- */
-sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, const sf_config *config);
+/* Plans the study, with runs of this precision. Threads to measure with, 0: one per core. */
+sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, sf_precision precision, size_t threads);
 void sf_paper_close(sf_paper *paper);
 const sf_study *sf_paper_study(const sf_paper *paper); /* NULL: it needs no run, or cannot be run yet */
 /* SF_CONDITION_W or SF_CONDITION_X for a figure of formulas, which needs no run; SF_MEASURES else. */
@@ -123,7 +122,7 @@ sf_status sf_paper_cost(double *seconds, const sf_paper *paper, sf_paper_rates *
 /* What every entry shows and says, its command and what we got, as Markdown, from the store alone (NULL: there is
  * none), at one scale, or with SF_SCALES at laptop and paper. "-" is standard output. A file that was not made by this
  * is not replaced; what follows the generated part of one that was is kept. */
-sf_status sf_paper_write(const char *path, sf_paper_scale scale, sf_store *store, const sf_config *config);
+sf_status sf_paper_write(const char *path, sf_paper_scale scale, sf_store *store, sf_precision precision);
 
 /* The figures of a judged entry as SVG and their data as CSV, in folder/id; both are made if they are not there. */
 sf_status sf_paper_write_figures(const sf_paper *paper, const char *id, sf_store *store, const char *folder);

@@ -35,6 +35,7 @@ typedef struct sf_planned_run {
 typedef struct sf_session {
     const sf_planned_run *runs; /* [count] */
     size_t count;
+    const sf_execution *execution;                          /* NULL: the defaults */
     const atomic_int *stop;                                 /* not 0: checkpoint and return; may be NULL */
     void (*on_event)(void *context, const sf_event *event); /* one call at a time; may be NULL */
     void *context;

@@ -1,9 +1,15 @@
-/* The one table of settings: it feeds the command line, --help and whatever else names a setting.
+/* The one table of settings: it feeds the command line, study files, --help and whatever else names a setting.
+ *
+ * What a run is (its data, model, training and precision) is an sf_config; what a command wants beside that (where the
+ * store is, how many threads, what is printed) is an sf_options. Each setting says which of the two it is a member of.
  *
  *   sf_config config;
  *   sf_config_init(&config);                       every default
  *   sf_config_set(&config, "attention", "topk:5");  checked against the table
- *   sf_config_apply_recipe(&config, info.recipe);  the task's own values for what was not set */
+ *   sf_config_apply_recipe(&config, info.recipe);  the task's own values for what was not set
+ *   sf_options options;
+ *   sf_options_init(&options);
+ *   sf_options_set(&options, "threads", "2"); */
 #ifndef SEMFOCUS_SETTINGS_H
 #define SEMFOCUS_SETTINGS_H
 
@@ -13,7 +19,13 @@
 
 #include "semfocus/status.h"
 
-enum { SF_TEXT_SIZE = 128, SF_PATH_SIZE = 4096, SF_MOST_SETTINGS = 128 };
+enum { SF_TEXT_SIZE = 128, SF_PATH_SIZE = 4096 };
+
+/* Which settings were given: one bit per row of the table, whose length is checked at compile time. */
+enum { SF_MOST_SETTINGS = 256 };
+typedef struct sf_given {
+    uint64_t bits[SF_MOST_SETTINGS / 64];
+} sf_given;
 
 typedef enum sf_activation { SF_RELU, SF_GELU, SF_MISH } sf_activation;
 typedef enum sf_norm { SF_PRE_NORM, SF_POST_NORM } sf_norm;
@@ -26,6 +38,7 @@ typedef enum sf_export_format { SF_SAFETENSORS, SF_CSV } sf_export_format;
 typedef enum sf_weights_at { SF_AT_LAST, SF_AT_BEST, SF_AT_INIT } sf_weights_at;
 typedef enum sf_paper_scale { SF_SMOKE, SF_LAPTOP, SF_PAPER, SF_SCALES } sf_paper_scale;
 
+/* What defines a run. */
 typedef struct sf_config {
     /* data */
     int64_t seed, data_seed, length, train_count, heldout_count, vocab, classes, swap_sample;
@@ -39,8 +52,23 @@ typedef struct sf_config {
     int64_t optimizer, schedule; /* sf_optimizer, sf_schedule */
     double lr, gamma, momentum, weight_decay, beta1, beta2, epsilon, clip, stop_at;
     int64_t batch, epochs, warmup;
-    /* machine and output */
-    int64_t threads, device, precision, checkpoint_seconds, json, quiet;
+    int64_t precision; /* sf_precision */
+    sf_given given;
+} sf_config;
+
+/* How runs are computed and saved, which changes none of their numbers. */
+typedef struct sf_execution {
+    int64_t threads; /* 0: one per core */
+    int64_t device;  /* sf_device */
+    int64_t checkpoint_seconds, measure_every;
+} sf_execution;
+
+void sf_execution_init(sf_execution *execution); /* every default */
+
+/* What a command wants beside the runs. */
+typedef struct sf_options {
+    sf_execution execution;
+    int64_t json, quiet;
     int64_t count;
     char out[SF_PATH_SIZE], store[SF_PATH_SIZE], figures[SF_PATH_SIZE], where[1024];
     char converged_at[SF_TEXT_SIZE]; /* sf_criterion_parse() reads it */
@@ -48,15 +76,15 @@ typedef struct sf_config {
     int64_t best, seeds, dry_run, keep_going, fail_fast, plot;
     int64_t at;    /* sf_weights_at */
     int64_t split; /* sf_split */
-    int64_t samples, curves, measure_every;
+    int64_t samples, curves;
     char lengths[1024];
     int64_t grid, direction_seed;
     double extent;
     int64_t bounds, lipschitz, mask_stability;
     double perturbed;
-    int64_t scale;                /* sf_paper_scale */
-    bool given[SF_MOST_SETTINGS]; /* setting i of the table was set by the user */
-} sf_config;
+    int64_t scale; /* sf_paper_scale */
+    sf_given given;
+} sf_options;
 
 typedef enum sf_setting_kind { SF_INTEGER, SF_REAL, SF_CHOICE, SF_TEXT, SF_FLAG } sf_setting_kind;
 
@@ -91,13 +119,16 @@ enum {
                       SF_GROUP_OUT | SF_GROUP_MACHINE | SF_GROUP_STORE | SF_GROUP_OUTPUT
 };
 
+typedef enum sf_setting_home { SF_IN_CONFIG, SF_IN_OPTIONS } sf_setting_home; /* sf_config or sf_options */
+
 typedef struct sf_setting {
     const char *name;
     sf_setting_kind kind;
     sf_setting_group group;
-    size_t offset;       /* of the member of sf_config */
+    sf_setting_home home;
+    size_t offset;       /* of the member of its struct */
     const char *initial; /* the default, as a user would write it */
-    double low, high;    /* bounds, both included; SF_TEXT: high is the room in sf_config */
+    double low, high;    /* bounds, both included; SF_TEXT: high is the room in the struct */
     const char *choices; /* SF_CHOICE: "relu|gelu|mish", in the order of the enum */
     const char *value;   /* what --help shows for the value: N, S, ... */
     const char *help;
@@ -107,17 +138,23 @@ const sf_setting *sf_setting_at(size_t i); /* NULL past the end */
 /* Unknown names are SF_BAD_INPUT and name the nearest one among `groups` (a mask of sf_setting_group). */
 sf_status sf_setting_find(const sf_setting **out, const char *name, unsigned groups);
 
-/* Whether a run's numbers depend on the setting: it is then part of the run's id. */
+/* Whether a run's numbers depend on the setting: where it is not at its default, it is then part of the run's id. */
 bool sf_setting_changes_numbers(const sf_setting *setting, const sf_config *config);
 
 void sf_config_init(sf_config *config);
+/* A setting of sf_options is SF_BAD_INPUT here, and one of sf_config below. */
 sf_status sf_config_set(sf_config *config, const char *name, const char *value);
 bool sf_config_given(const sf_config *config, const char *name);
-/* The value as the user would write it, for listings. */
+/* The value of a setting of sf_config as the user would write it, for listings. */
 void sf_config_text(char out[SF_TEXT_SIZE], const sf_config *config, const sf_setting *setting);
 /* Rules between settings, once a recipe is applied. */
 sf_status sf_config_check(const sf_config *config);
 /* Fills what was not given from a recipe: name, value, ..., NULL. */
 sf_status sf_config_apply_recipe(sf_config *config, const char *const *recipe);
+
+void sf_options_init(sf_options *options);
+sf_status sf_options_set(sf_options *options, const char *name, const char *value);
+bool sf_options_given(const sf_options *options, const char *name);
+void sf_options_text(char out[SF_TEXT_SIZE], const sf_options *options, const sf_setting *setting);
 
 #endif

@@ -16,5 +16,7 @@ typedef enum sf_status {
 } sf_status;
 
 const char *sf_message(void);
+/* The name of the setting that the message is about; "": of none. */
+const char *sf_message_setting(void);
 
 #endif

@@ -25,6 +25,9 @@ void sf_study_destroy(sf_study *study);
 sf_status sf_study_add_tasks(sf_study *study, const char *tasks);
 /* One value, or a comma-separated list of them. */
 sf_status sf_study_set(sf_study *study, const char *name, const char *values);
+/* The same, and one value alone: beats all that is set otherwise, in variants and files too. */
+sf_status sf_study_override(sf_study *study, const char *name, const char *values);
+sf_status sf_study_override_one(sf_study *study, const char *name, const char *value);
 /* Tasks and settings from here on are those of a variant of this name, on top of what was set before the first one. */
 sf_status sf_study_add_variant(sf_study *study, const char *name);
 /* Tasks, settings and variants of a study file: name = value lines, before any [section] or under [defaults] for all
@@ -32,7 +35,7 @@ sf_status sf_study_add_variant(sf_study *study, const char *name);
  * file:line. `path` must outlive the study. */
 sf_status sf_study_read(sf_study *study, const char *path);
 /* The settings of the study itself (store, threads, ...), as far as they were set. */
-sf_status sf_study_common(sf_config *out, const sf_study *study);
+void sf_study_options(sf_options *out, const sf_study *study);
 
 /* When a run counts as converged, "95" (percent training accuracy, the default) or "loss:0.1": no property of a run. */
 sf_status sf_study_converge_at(sf_study *study, const char *text);
@@ -113,8 +116,8 @@ bool sf_study_is_done(const sf_study *study, size_t run);
 
 /* Seconds an epoch of a run may take on one core, from training a few of its batches. */
 sf_status sf_study_epoch_seconds(double *out, const sf_planned_run *run);
-/* Runs that a session of this study has under way at a time. */
-size_t sf_study_workers(const sf_study *study);
+/* Runs that a session of this study has under way at a time; threads 0: one per core. */
+size_t sf_study_workers(const sf_study *study, size_t threads);
 
 /* The paper's ten seeds, then others drawn from them; for a number of seeds. */
 uint32_t sf_study_seed(size_t i);

@@ -11,7 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "semfocus/api.h"
 #include "semfocus/status.h"
+
+SF_API_BEGIN
 
 enum { SF_TEXT_SIZE = 128, SF_PATH_SIZE = 4096, SF_MOST_SETTINGS = 128 };
 
@@ -119,5 +122,7 @@ void sf_config_text(char out[SF_TEXT_SIZE], const sf_config *config, const sf_se
 sf_status sf_config_check(const sf_config *config);
 /* Fills what was not given from a recipe: name, value, ..., NULL. */
 sf_status sf_config_apply_recipe(sf_config *config, const char *const *recipe);
+
+SF_API_END
 
 #endif

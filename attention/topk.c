@@ -4,7 +4,6 @@
  * Always exactly min(k, T) keys; the kept set is a constant in the backward pass.
  * Cost: T^2 d for the scores, the rest linear in k T. Example: semfocus train even-pairs --attention topk:5 */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "attention/attention.h"
@@ -52,16 +51,36 @@ static void move_first_k_forward(uint32_t *keys, size_t count, size_t k, const o
     }
 }
 
-static int by_position(const void *a, const void *b) {
-    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-    return (left > right) - (left < right);
+/* The first k of `kept` by position. The C library's qsort takes memory, and a training step must not: few keys are
+ * inserted one by one, many are found again among all by comparing with the last of them in order. */
+static void sort_few(uint32_t *kept, size_t k) {
+    for (size_t i = 1; i < k; i++) {
+        const uint32_t key = kept[i];
+        size_t place = i;
+        for (; place > 0 && kept[place - 1] > key; place--) kept[place] = kept[place - 1];
+        kept[place] = key;
+    }
+}
+
+static void sort_many(uint32_t *kept, size_t k, size_t keys, const order *by) {
+    uint32_t last = kept[0];
+    for (size_t i = 1; i < k; i++)
+        if (goes_before(by, last, kept[i])) last = kept[i];
+    size_t count = 0;
+    for (uint32_t j = 0; j < keys; j++)
+        if (!goes_before(by, last, j)) kept[count++] = j;
 }
 
 static size_t keep_extreme(uint32_t *kept, const sf_query *query, bool largest_first) {
+    enum { FEW = 32 };
+    const order by = {query->scores, largest_first};
     for (size_t j = 0; j < query->keys; j++) kept[j] = (uint32_t)j;
     if (query->k >= query->keys) return query->keys;
-    move_first_k_forward(kept, query->keys, query->k, &(order){query->scores, largest_first});
-    qsort(kept, query->k, sizeof *kept, by_position);
+    move_first_k_forward(kept, query->keys, query->k, &by);
+    if (query->k <= FEW)
+        sort_few(kept, query->k);
+    else
+        sort_many(kept, query->k, query->keys, &by);
     return query->k;
 }
 

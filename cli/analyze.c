@@ -549,5 +549,7 @@ const cli_verb verb_analyze = {
     .groups = SF_GROUP_WEIGHTS | SF_GROUP_ANALYSIS | SF_GROUP_SAMPLES | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,
+    .first_word = "RUN",
+    .next_words = "RUN",
     .run = run,
 };

@@ -107,5 +107,7 @@ const cli_verb verb_bench = {
         "'7000 / epoch' is the evaluation of an epoch over its training. Takes about a minute.\n",
     .groups = COMMON_GROUPS,
     .most_words = 64,
+    .first_word = "SHAPE|MECHANISM",
+    .next_words = "SHAPE|MECHANISM",
     .run = run,
 };

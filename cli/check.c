@@ -77,5 +77,7 @@ const cli_verb verb_check = {
                "example: semfocus check\n",
     .groups = SF_GROUP_QUERY | COMMON_GROUPS,
     .most_words = (size_t)-1,
+    .first_word = "RUN",
+    .next_words = "RUN",
     .run = run,
 };

@@ -39,14 +39,17 @@ typedef struct cli_verb {
     unsigned groups;     /* of settings it takes */
     cli_lists lists;     /* which settings may be comma-separated */
     size_t fewest_words, most_words;
+    const char *first_word, *next_words; /* what they may be, for completion (cli/complete.c); NULL: nothing to offer */
+    bool takes_any_word;                 /* words that look like options are words like any other */
     int (*run)(const cli_request *request);
 } cli_verb;
 
 extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_landscape, verb_evaluate,
     verb_distance, verb_bench, verb_runs, verb_export, verb_check, verb_delete, verb_data, verb_solve, verb_parity,
-    verb_list, verb_man, verb_completion, verb_paper;
+    verb_list, verb_man, verb_completion, verb_complete, verb_paper;
 
-const cli_verb *verb_at(size_t i); /* NULL past the end */
+const cli_verb *verb_at(size_t i);           /* NULL past the end */
+const cli_verb *find_verb(const char *name); /* NULL: there is none */
 
 /* Says what failed on standard error and gives the exit code that belongs to it. */
 int fail(sf_status status);

@@ -154,5 +154,6 @@ const cli_verb verb_compare = {
     .lists = ALL_LISTS,
     .fewest_words = 1,
     .most_words = 1,
+    .first_word = "TASKS|TSV",
     .run = run,
 };

@@ -48,5 +48,6 @@ const cli_verb verb_data = {
     .groups = SF_GROUP_FILE | SF_GROUP_OUT | SF_GROUP_SAMPLE | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = 1,
+    .first_word = "TASK",
     .run = run,
 };

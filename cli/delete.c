@@ -31,5 +31,7 @@ const cli_verb verb_delete = {
     .groups = COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,
+    .first_word = "RUN",
+    .next_words = "RUN",
     .run = run,
 };

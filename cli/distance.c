@@ -52,5 +52,7 @@ const cli_verb verb_distance = {
     .groups = COMMON_GROUPS,
     .fewest_words = 2,
     .most_words = 2,
+    .first_word = "RUN",
+    .next_words = "RUN",
     .run = run,
 };

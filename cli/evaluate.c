@@ -130,5 +130,7 @@ const cli_verb verb_evaluate = {
     .groups = SF_GROUP_LENGTHS | SF_GROUP_FILE | SF_GROUP_WEIGHTS | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,
+    .first_word = "RUN",
+    .next_words = "RUN",
     .run = run,
 };

@@ -41,5 +41,6 @@ const cli_verb verb_export = {
     .groups = SF_GROUP_EXPORT | SF_GROUP_OUT | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = 1,
+    .first_word = "RUN",
     .run = run,
 };

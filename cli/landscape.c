@@ -297,5 +297,7 @@ const cli_verb verb_landscape = {
     .groups = SF_GROUP_SURFACE | SF_GROUP_SAMPLES | SF_GROUP_WEIGHTS | SF_GROUP_OUT | SF_GROUP_REPORT | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,
+    .first_word = "RUN",
+    .next_words = "RUN",
     .run = run,
 };

@@ -146,11 +146,14 @@ static int run(const cli_request *request) {
     return finish_output();
 }
 
+#define LIST_NAMES "tasks|attention|settings|backends|figures"
+
 const cli_verb verb_list = {
     .name = "list",
-    .usage = "[tasks|attention|settings|backends|figures]",
+    .usage = "[" LIST_NAMES "]",
     .summary = "tasks, attention mechanisms, settings, backends and figures",
     .groups = COMMON_GROUPS,
     .most_words = 1,
+    .first_word = LIST_NAMES,
     .run = run,
 };

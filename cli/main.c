@@ -8,9 +8,9 @@
 #include "cli/cli.h"
 
 static const cli_verb *const verbs[] = {
-    &verb_train,    &verb_compare,  &verb_study, &verb_report, &verb_analyze, &verb_landscape, &verb_paper,
-    &verb_evaluate, &verb_distance, &verb_runs,  &verb_export, &verb_check,   &verb_delete,    &verb_data,
-    &verb_solve,    &verb_parity,   &verb_bench, &verb_list,   &verb_man,     &verb_completion};
+    &verb_train,    &verb_compare,  &verb_study, &verb_report, &verb_analyze, &verb_landscape,  &verb_paper,
+    &verb_evaluate, &verb_distance, &verb_runs,  &verb_export, &verb_check,   &verb_delete,     &verb_data,
+    &verb_solve,    &verb_parity,   &verb_bench, &verb_list,   &verb_man,     &verb_completion, &verb_complete};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 const cli_verb *verb_at(size_t i) {
@@ -161,7 +161,7 @@ static char *quote_command(int count, char **words) {
     return fclose(out) == 0 ? text : NULL;
 }
 
-static const cli_verb *find_verb(const char *name) {
+const cli_verb *find_verb(const char *name) {
     for (size_t i = 0; i < VERBS; i++)
         if (strcmp(verbs[i]->name, name) == 0) return verbs[i];
     return NULL;
@@ -221,6 +221,7 @@ int main(int count, char **words) {
     }
     const cli_verb *verb = find_verb(words[1]);
     if (verb == NULL) return fail_usage("unknown verb '%.40s'; 'semfocus --help' names them all", words[1]);
+    if (verb->takes_any_word) return verb->run(&(cli_request){.words = words + 2, .word_count = (size_t)count - 2});
     for (int i = 2; i < count; i++)
         if (is_help(words[i])) return print_verb_help(verb);
     const int code = run_verb(verb, count, words);

@@ -1,4 +1,4 @@
-/* The manual page and the shell completion, both from the tables of verbs and settings. */
+/* The manual page, from the tables of verbs and settings. */
 #include "cli/cli.h"
 
 #include <stdio.h>
@@ -66,49 +66,10 @@ static int run_man(const cli_request *request) {
     return finish_output();
 }
 
-static int run_completion(const cli_request *request) {
-    (void)request;
-    puts("_semfocus() {\n    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n    case $before "
-         "in");
-    const sf_setting *setting;
-    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
-        if (setting->kind != SF_CHOICE) continue;
-        printf("    --%s) COMPREPLY=($(compgen -W '", setting->name);
-        for (const char *at = setting->choices; *at != '\0'; at++) putchar(*at == '|' ? ' ' : *at);
-        puts("' -- \"$word\")); return ;;");
-    }
-    puts("    --store) COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n"
-         "    --out) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n    esac");
-    printf("    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W '");
-    const cli_verb *verb;
-    for (size_t i = 0; (verb = verb_at(i)) != NULL; i++) printf("%s ", verb->name);
-    puts("--help --version' -- \"$word\"))\n        return\n    fi\n    case ${COMP_WORDS[1]}:$word in");
-    for (size_t i = 0; (verb = verb_at(i)) != NULL; i++) {
-        printf("    %s:-*) COMPREPLY=($(compgen -W '--help", verb->name);
-        for (size_t j = 0; (setting = sf_setting_at(j)) != NULL; j++)
-            if ((setting->group & verb->groups) != 0) printf(" --%s", setting->name);
-        puts("' -- \"$word\")) ;;");
-    }
-    printf("    train:* | data:* | solve:*) COMPREPLY=($(compgen -f -W '");
-    const sf_task *task;
-    for (size_t i = 0; (task = sf_task_at(i)) != NULL; i++) printf("%s ", sf_task_describe(task).name);
-    puts("' -- \"$word\")) ;;\n    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\ncomplete -o filenames -F "
-         "_semfocus semfocus");
-    return finish_output();
-}
-
 const cli_verb verb_man = {
     .name = "man",
     .usage = "",
     .summary = "print the manual page (semfocus man | man -l -)",
     .groups = 0,
     .run = run_man,
-};
-
-const cli_verb verb_completion = {
-    .name = "completion",
-    .usage = "",
-    .summary = "print bash completion (source <(semfocus completion))",
-    .groups = 0,
-    .run = run_completion,
 };

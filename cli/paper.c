@@ -351,5 +351,7 @@ const cli_verb verb_paper = {
     .groups = SF_GROUP_PAPER | SF_GROUP_SAVING | SF_GROUP_OUT | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,
+    .first_word = "list|run|status",
+    .next_words = "ID",
     .run = run,
 };

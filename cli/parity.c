@@ -53,5 +53,7 @@ const cli_verb verb_parity = {
     .groups = COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,
+    .first_word = "FILE",
+    .next_words = "FILE",
     .run = run,
 };

@@ -78,5 +78,7 @@ const cli_verb verb_solve = {
     .groups = COMMON_GROUPS,
     .fewest_words = 2,
     .most_words = 2,
+    .first_word = "TASK",
+    .next_words = "FILE",
     .run = run,
 };

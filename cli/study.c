@@ -25,5 +25,6 @@ const cli_verb verb_study = {
     .lists = ALL_LISTS,
     .fewest_words = 1,
     .most_words = 1,
+    .first_word = "FILE",
     .run = run,
 };

@@ -82,5 +82,6 @@ const cli_verb verb_train = {
     .lists = SEED_AND_ATTENTION_LISTS,
     .fewest_words = 1,
     .most_words = 1,
+    .first_word = "TASK|TSV",
     .run = run,
 };

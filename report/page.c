@@ -18,6 +18,7 @@
 #include "report/setting_figure.h"
 #include "report/svg.h"
 #include "semfocus/report.h"
+#include "semfocus/version.h"
 #include "store/environment.h"
 #include "study/study.h"
 #include "train/data.h"

@@ -9,6 +9,7 @@
 #include "report/surface_figure.h"
 #include "report/svg.h"
 #include "semfocus/report.h"
+#include "semfocus/version.h"
 
 extern const char sf_page_css[], sf_page_js[]; /* page.css and page.js */
 

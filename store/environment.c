@@ -7,6 +7,7 @@
 #include "base/threads.h"
 #include "base/version.h"
 #include "kernels/cpu/cpu.h"
+#include "semfocus/version.h"
 
 static void read_cpu_name(char *out, size_t size) {
     snprintf(out, size, "unknown");

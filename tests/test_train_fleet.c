@@ -13,7 +13,6 @@
 
 #include <cmocka.h>
 
-#include "base/memory.h"
 #include "semfocus/semfocus.h"
 #include "train/data.h"
 
@@ -98,20 +97,6 @@ static void threads_and_company_do_not_change_a_bit(void **state) {
         }
         sf_fleet_destroy(fleet);
     }
-}
-
-static void training_allocates_nothing(void **state) {
-    (void)state;
-    for (size_t m = 0; m < MECHANISMS; m++) {
-        const sf_config config = small_config(mechanisms[m], "1");
-        sf_fleet *fleet;
-        assert_int_equal(sf_fleet_create(&fleet, "even-pairs", &config, 1, &(sf_execution){.threads = 2}), SF_OK);
-        const size_t before = sf_allocation_count();
-        assert_int_equal(sf_fleet_advance(fleet), SF_OK);
-        assert_int_equal(sf_allocation_count(), before);
-        sf_fleet_destroy(fleet);
-    }
-    assert_int_equal(sf_bytes_in_use(), 0);
 }
 
 static void a_mechanism_that_keeps_all_is_full(void **state) {
@@ -317,7 +302,6 @@ int main(void) {
     if (!has_instruction_set(SF_F32)) return SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_and_company_do_not_change_a_bit),
-        cmocka_unit_test(training_allocates_nothing),
         cmocka_unit_test(a_mechanism_that_keeps_all_is_full),
         cmocka_unit_test(lengths_are_the_papers),
         cmocka_unit_test(every_optimizer_and_schedule_learns),

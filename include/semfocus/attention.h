@@ -5,7 +5,10 @@
 
 #include <stddef.h>
 
+#include "semfocus/api.h"
 #include "semfocus/status.h"
+
+SF_API_BEGIN
 
 typedef struct sf_selector sf_selector;
 typedef struct sf_weighting sf_weighting;
@@ -29,5 +32,7 @@ void sf_attention_spell(char out[SF_SPELLING_SIZE], const sf_attention *attentio
 /* i-th of the registry; false past the end. */
 int sf_selector_describe(sf_part_info *out, size_t i);
 int sf_weighting_describe(sf_part_info *out, size_t i);
+
+SF_API_END
 
 #endif

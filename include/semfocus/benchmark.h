@@ -5,7 +5,10 @@
 
 #include <stddef.h>
 
+#include "semfocus/api.h"
 #include "semfocus/settings.h"
+
+SF_API_BEGIN
 
 typedef struct sf_benchmark {
     const char *shape;     /* nnch: T 40, 5 blocks; listops: T 600, 10 blocks; both width 64, batch 25 */
@@ -32,5 +35,7 @@ const char *sf_benchmark_shape(size_t i);
 double sf_benchmark_peak(sf_precision precision, size_t threads);
 
 sf_status sf_benchmark_run(sf_benchmark_result *out, const sf_benchmark *what, double peak_gflops);
+
+SF_API_END
 
 #endif

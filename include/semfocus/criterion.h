@@ -6,8 +6,11 @@
 #ifndef SEMFOCUS_CRITERION_H
 #define SEMFOCUS_CRITERION_H
 
+#include "semfocus/api.h"
 #include "semfocus/fleet.h"
 #include "semfocus/task.h"
+
+SF_API_BEGIN
 
 typedef struct sf_criterion {
     bool is_loss; /* else an accuracy */
@@ -23,5 +26,7 @@ enum { SF_CRITERION_SIZE = 64 };
 const char *sf_criterion_name(char out[SF_CRITERION_SIZE], const sf_criterion *criterion);
 /* "95 %", "loss 0.1": the same where there is little room. */
 const char *sf_criterion_short(char out[SF_CRITERION_SIZE], const sf_criterion *criterion);
+
+SF_API_END
 
 #endif

@@ -4,7 +4,14 @@
 #ifndef SEMFOCUS_FILES_H
 #define SEMFOCUS_FILES_H
 
-/* For a signal handler that ends the process: removes what is being written. Async-signal-safe. */
+#include "semfocus/api.h"
+
+SF_API_BEGIN
+
+/* For a signal handler that ends the process: removes what is being written. Async-signal-safe, for the
+ * whole process. */
 void sf_files_abandon(void);
+
+SF_API_END
 
 #endif

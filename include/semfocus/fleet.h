@@ -9,14 +9,16 @@
 #ifndef SEMFOCUS_FLEET_H
 #define SEMFOCUS_FLEET_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "semfocus/api.h"
 #include "semfocus/attention.h"
 #include "semfocus/settings.h"
 #include "semfocus/status.h"
+
+SF_API_BEGIN
 
 typedef struct sf_fleet sf_fleet;
 
@@ -47,7 +49,7 @@ typedef struct sf_result {
 
 /* Looked at during an epoch; every member may be NULL. */
 typedef struct sf_watch {
-    const atomic_int *stop;                                    /* not 0: give up the epoch under way */
+    const sf_stop_flag *stop;                                  /* not 0: give up the epoch under way */
     void (*on_step)(void *context, size_t step, size_t steps); /* after each training step; from any thread */
     void *context;
 } sf_watch;
@@ -71,5 +73,7 @@ typedef struct sf_backend_info {
     const char *name, *summary;
 } sf_backend_info;
 bool sf_backend_describe(sf_backend_info *out, size_t i);
+
+SF_API_END
 
 #endif

@@ -9,7 +9,10 @@
 #ifndef SEMFOCUS_FOLLOWUP_H
 #define SEMFOCUS_FOLLOWUP_H
 
+#include "semfocus/api.h"
 #include "semfocus/store.h"
+
+SF_API_BEGIN
 
 typedef struct sf_length_request {
     sf_weights_at at;
@@ -42,5 +45,7 @@ typedef struct sf_run_distance_result {
 /* Between the weights of two runs at their last checkpoints, with the losses of that epoch. Runs whose weights differ
  * in shape or epoch are SF_BAD_INPUT. */
 sf_status sf_run_distance(sf_run_distance_result *out, sf_store *store, const sf_stored_run *a, const sf_stored_run *b);
+
+SF_API_END
 
 #endif

@@ -11,7 +11,10 @@
 #ifndef SEMFOCUS_LANDSCAPE_H
 #define SEMFOCUS_LANDSCAPE_H
 
+#include "semfocus/api.h"
 #include "semfocus/store.h"
+
+SF_API_BEGIN
 
 typedef struct sf_landscape sf_landscape;
 
@@ -56,7 +59,7 @@ sf_status sf_landscape_open(sf_landscape **out, sf_store *store, const char *con
 void sf_landscape_close(sf_landscape *landscape);
 
 typedef struct sf_landscape_watch {
-    const atomic_int *stop; /* not 0: keep what is done and return; may be NULL */
+    const sf_stop_flag *stop; /* not 0: keep what is done and return; may be NULL */
     /* Points of a surface that are there, of how many; one call at a time, from any thread. */
     void (*on_points)(void *context, size_t surface, size_t done, size_t points);
     void *context;
@@ -79,5 +82,7 @@ sf_status sf_landscape_write(const sf_landscape *landscape, const char *path, co
 sf_status sf_landscape_write_figures(const sf_landscape *landscape, const char *folder);
 /* The maps of the loss as text for a terminal; release with free(). */
 sf_status sf_landscape_plot(char **out, const sf_landscape *landscape);
+
+SF_API_END
 
 #endif

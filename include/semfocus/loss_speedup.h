@@ -6,7 +6,10 @@
 #ifndef SEMFOCUS_LOSS_SPEEDUP_H
 #define SEMFOCUS_LOSS_SPEEDUP_H
 
+#include "semfocus/api.h"
 #include "semfocus/study.h"
+
+SF_API_BEGIN
 
 typedef struct sf_loss_speedup {
     double percent; /* with epochs from 0: the largest over i of 100 #{j < i : ours(j) <= full(i)} / (i + 1) */
@@ -17,5 +20,7 @@ typedef struct sf_loss_speedup {
 /* From the medians over the finished runs of the group and of its baseline, epoch by epoch; a run that ended earlier
  * keeps its last loss. All NaN where a side has no curve. */
 sf_status sf_study_loss_speedup(sf_loss_speedup *out, const sf_study *study, size_t group);
+
+SF_API_END
 
 #endif

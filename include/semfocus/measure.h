@@ -11,8 +11,11 @@
 #ifndef SEMFOCUS_MEASURE_H
 #define SEMFOCUS_MEASURE_H
 
+#include "semfocus/api.h"
 #include "semfocus/store.h"
 #include "semfocus/task.h"
+
+SF_API_BEGIN
 
 typedef enum sf_measure {
     SF_DISPERSION,      /* delta_s: max D - min D over all keys, whatever the mechanism keeps */
@@ -102,5 +105,7 @@ sf_status sf_store_each_measure(sf_store *store, const sf_stored_run *run,
                                 void (*each)(void *context, const sf_curve_point *point), void *context);
 /* How many of the epochs 0, every, 2 every, ... up to the last one were recorded. */
 sf_status sf_store_count_measured(size_t *count, sf_store *store, const sf_stored_run *run, size_t every, size_t last);
+
+SF_API_END
 
 #endif

@@ -14,9 +14,12 @@
 #ifndef SEMFOCUS_PAPER_H
 #define SEMFOCUS_PAPER_H
 
+#include "semfocus/api.h"
 #include "semfocus/loss_speedup.h"
 #include "semfocus/measure.h"
 #include "semfocus/study.h"
+
+SF_API_BEGIN
 
 typedef enum sf_paper_word {
     SF_NOT_RUN,             /* no run of it is there */
@@ -64,7 +67,7 @@ size_t sf_paper_values(char out[SF_PAPER_VALUES_SIZE], const sf_paper *paper, co
 bool sf_paper_chooses(const sf_paper *paper, const sf_setting *setting);
 
 typedef struct sf_paper_watch {
-    const atomic_int *stop; /* not 0: keep what is done and return; may be NULL */
+    const sf_stop_flag *stop; /* not 0: keep what is done and return; may be NULL */
     void (*on_progress)(void *context, size_t done, size_t total, const char *what); /* may be NULL */
     void *context;
 } sf_paper_watch;
@@ -131,5 +134,7 @@ sf_status sf_paper_write_figures(const sf_paper *paper, const char *id, sf_store
 enum { SF_PAPER_DISPERSIONS = 11, SF_PAPER_SINK_RATIOS = 6 };
 extern const double sf_paper_dispersions[SF_PAPER_DISPERSIONS]; /* delta_s */
 extern const double sf_paper_sink_ratios[SF_PAPER_SINK_RATIOS]; /* beta */
+
+SF_API_END
 
 #endif

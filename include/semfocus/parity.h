@@ -5,7 +5,10 @@
 
 #include <stdbool.h>
 
+#include "semfocus/api.h"
 #include "semfocus/status.h"
+
+SF_API_BEGIN
 
 #define SF_PARITY_REFERENCE_LIMIT 1e-9
 #define SF_PARITY_F32_LIMIT       2e-5
@@ -24,5 +27,7 @@ typedef struct sf_parity {
 /* Error: |a-b|/|b| for logits, losses and the gradient norm; |a-b|/max(|b|, 1e-3 of the gradient norm) for gradients.
  * A file that cannot be read, or is of another shape than its metadata says, is SF_BAD_INPUT. */
 sf_status sf_parity_check(sf_parity *out, const char *path);
+
+SF_API_END
 
 #endif

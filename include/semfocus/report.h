@@ -6,8 +6,11 @@
 #ifndef SEMFOCUS_REPORT_H
 #define SEMFOCUS_REPORT_H
 
+#include "semfocus/api.h"
 #include "semfocus/measure.h"
 #include "semfocus/study.h"
+
+SF_API_BEGIN
 
 /* Whether a report can be written there: asked before hours of work. A file that is no report is not replaced. */
 sf_status sf_report_check(const char *path);
@@ -36,5 +39,7 @@ typedef struct sf_figure_info {
     const char *name, *title;
 } sf_figure_info;
 bool sf_figure_describe(sf_figure_info *out, size_t i); /* false past the end */
+
+SF_API_END
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef SEMFOCUS_SEMFOCUS_H
 #define SEMFOCUS_SEMFOCUS_H
 
+#include "semfocus/api.h"
 #include "semfocus/attention.h"
 #include "semfocus/benchmark.h"
 #include "semfocus/criterion.h"
@@ -21,5 +22,6 @@
 #include "semfocus/study.h"
 #include "semfocus/task.h"
 #include "semfocus/theory.h"
+#include "semfocus/version.h"
 
 #endif

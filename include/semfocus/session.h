@@ -4,9 +4,10 @@
 #ifndef SEMFOCUS_SESSION_H
 #define SEMFOCUS_SESSION_H
 
-#include <stdatomic.h>
-
+#include "semfocus/api.h"
 #include "semfocus/store.h"
+
+SF_API_BEGIN
 
 typedef enum sf_event_kind {
     SF_EVENT_STARTED, /* from the beginning, or after `row.epoch` epochs */
@@ -36,13 +37,16 @@ typedef struct sf_session {
     const sf_planned_run *runs; /* [count] */
     size_t count;
     const sf_execution *execution;                          /* NULL: the defaults */
-    const atomic_int *stop;                                 /* not 0: checkpoint and return; may be NULL */
-    void (*on_event)(void *context, const sf_event *event); /* one call at a time; may be NULL */
+    const sf_stop_flag *stop;                               /* not 0: checkpoint and return; may be NULL */
+    void (*on_event)(void *context, const sf_event *event); /* may be NULL */
     void *context;
 } sf_session;
 
-/* SF_OK if every run is done or diverged, SF_INTERRUPTED if stopped, SF_IO_ERROR if some failed (each had its event).
+/* Events come one at a time, from any thread; the store is not in use meanwhile, so a callback may read from it.
+ * SF_OK if every run is done or diverged, SF_INTERRUPTED if stopped, SF_IO_ERROR if some failed (each had its event).
  */
 sf_status sf_session_run(sf_store *store, const sf_session *session);
+
+SF_API_END
 
 #endif

@@ -17,7 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "semfocus/api.h"
 #include "semfocus/status.h"
+
+SF_API_BEGIN
 
 enum { SF_TEXT_SIZE = 128, SF_PATH_SIZE = 4096 };
 
@@ -156,5 +159,7 @@ void sf_options_init(sf_options *options);
 sf_status sf_options_set(sf_options *options, const char *name, const char *value);
 bool sf_options_given(const sf_options *options, const char *name);
 void sf_options_text(char out[SF_TEXT_SIZE], const sf_options *options, const sf_setting *setting);
+
+SF_API_END
 
 #endif

@@ -6,6 +6,10 @@
 #ifndef SEMFOCUS_STATUS_H
 #define SEMFOCUS_STATUS_H
 
+#include "semfocus/api.h"
+
+SF_API_BEGIN
+
 typedef enum sf_status {
     SF_OK = 0,
     SF_BAD_INPUT = 1, /* the caller's value breaks a rule */
@@ -18,5 +22,7 @@ typedef enum sf_status {
 const char *sf_message(void);
 /* The name of the setting that the message is about; "": of none. */
 const char *sf_message_setting(void);
+
+SF_API_END
 
 #endif

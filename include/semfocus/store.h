@@ -12,10 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "semfocus/api.h"
 #include "semfocus/attention.h"
 #include "semfocus/fleet.h"
 #include "semfocus/settings.h"
 #include "semfocus/status.h"
+
+SF_API_BEGIN
 
 typedef struct sf_store sf_store;
 typedef enum sf_store_access {
@@ -89,5 +92,7 @@ sf_status sf_store_delete(char removed[SF_RUN_ID_SIZE], sf_store *store, const c
 /* The id a run of this task with these settings has; fills the settings with the task's recipe. */
 sf_status sf_run_identify(char id[SF_RUN_ID_SIZE], char attention[SF_SPELLING_SIZE], sf_config *config,
                           const char *task);
+
+SF_API_END
 
 #endif

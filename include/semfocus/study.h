@@ -13,8 +13,11 @@
 #ifndef SEMFOCUS_STUDY_H
 #define SEMFOCUS_STUDY_H
 
+#include "semfocus/api.h"
 #include "semfocus/criterion.h"
 #include "semfocus/session.h"
+
+SF_API_BEGIN
 
 typedef struct sf_study sf_study;
 
@@ -121,5 +124,7 @@ size_t sf_study_workers(const sf_study *study, size_t threads);
 
 /* The paper's ten seeds, then others drawn from them; for a number of seeds. */
 uint32_t sf_study_seed(size_t i);
+
+SF_API_END
 
 #endif

@@ -12,7 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "semfocus/api.h"
 #include "semfocus/status.h"
+
+SF_API_BEGIN
 
 typedef struct sf_task sf_task;
 typedef struct sf_dataset sf_dataset;
@@ -66,5 +69,7 @@ int32_t sf_dataset_largest_label(const sf_dataset *data);
 /* Percent of the sequences that have the most frequent label: what always giving it scores. 0 without sequences. */
 sf_status sf_dataset_majority(double *out, const sf_dataset *data);
 void sf_dataset_destroy(sf_dataset *data);
+
+SF_API_END
 
 #endif

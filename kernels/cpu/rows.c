@@ -292,9 +292,13 @@ void sf_add_scaled(float *y, float factor, const float *x, size_t N) {
     add_scaled(y, factor, x, N);
 }
 
-static float largest_of(const float *row, size_t count) {
-    vf largest = splat(-INFINITY);
+INLINE float largest_of(const float *row, size_t count) {
+    enum { CHAINS = 4 }; /* one alone would wait for itself at every step */
+    vf chains[CHAINS] = {splat(-INFINITY), splat(-INFINITY), splat(-INFINITY), splat(-INFINITY)};
     size_t j = 0;
+    for (; j + CHAINS * VL <= count; j += CHAINS * VL)
+        for (size_t i = 0; i < CHAINS; i++) chains[i] = max_of(load(row + j + i * VL), chains[i]);
+    vf largest = max_of(max_of(chains[0], chains[1]), max_of(chains[2], chains[3]));
     for (; j + VL <= count; j += VL) largest = max_of(load(row + j), largest);
     if (j < count) largest = max_of(load_first(row + j, count - j, -INFINITY), largest);
     return max_lanes(largest);

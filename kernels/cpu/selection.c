@@ -21,37 +21,13 @@ INLINE void consider(best_keys *best, size_t K, float score, uint32_t key) {
     best->keys[place] = key;
 }
 
-/* A number that at least K of the scores are not below: the K-th greatest of the lanes' maxima. Needs K <= VL. */
-INLINE float lower_bound(const float *scores, float sign, size_t T, size_t K) {
-    vf maxima[2] = {splat(-INFINITY), splat(-INFINITY)};
-    const size_t two = 2 * (size_t)VL;
-    for (size_t j = 0; j + two <= T; j += two)
-        for (size_t v = 0; v < 2; v++) maxima[v] = max_of(splat(sign) * load(scores + j + v * VL), maxima[v]);
-    vf all = max_of(maxima[0], maxima[1]);
-    float bound = max_lanes(all);
-    for (size_t k = 1; k < K; k++) { /* equal maxima go together, which only lowers the bound */
-        all = if_less(all, splat(bound), all, splat(-INFINITY));
-        bound = max_lanes(all);
-    }
-    return bound;
+/* NaN is above nothing. */
+INLINE float number_of(float score) {
+    return score > -INFINITY ? score : -INFINITY;
 }
 
-/* NaN is above nothing. */
 INLINE vf numbers_of(vf scores) {
     return max_of(scores, splat(-INFINITY));
-}
-
-INLINE void consider_lanes(best_keys *best, size_t K, const float *scores, float sign, float bound, size_t j,
-                           size_t T) {
-    float lanes[VL];
-    const vf here = numbers_of(splat(sign) * load(scores + j));
-    uint32_t candidates = lanes_from(here, bound);
-    if (T - j < VL) candidates &= (UINT32_C(1) << (T - j)) - 1;
-    store(lanes, here);
-    for (; candidates != 0; candidates &= candidates - 1) {
-        const uint32_t lane = (uint32_t)__builtin_ctz(candidates);
-        consider(best, K, lanes[lane], (uint32_t)j + lane);
-    }
 }
 
 /* Of the keys seen so far, a query a lane: the greatest, descending; of equal ones the lower index first. */
@@ -64,15 +40,15 @@ INLINE vi if_less_keys(vf a, vf b, vi yes, vi no) {
     return (vi)if_less(a, b, (vf)yes, (vf)no);
 }
 
-/* What is below the score moves one place down. */
+/* What is below the score moves one place down: then `moved` is what stood before, and not below what is here. */
 INLINE void insert(best_of_lanes *best, size_t found, size_t K, vf score, vi key) {
     vf moved = score;
     for (size_t k = 0; k < found; k++) {
         const vf here = best->scores[k];
         const vi here_key = best->keys[k];
-        best->scores[k] = if_less(here, score, moved, here);
+        best->scores[k] = max_of(here, moved);
         best->keys[k] = if_less_keys(here, score, key, here_key);
-        moved = if_less(here, score, here, moved);
+        moved = min_of(here, moved);
         key = if_less_keys(here, score, here_key, key);
     }
     if (found < K) {
@@ -107,19 +83,75 @@ INLINE void select_of_lanes(uint32_t *keys, const float *scores, size_t row, flo
         for (size_t k = 0; k < K; k++) keys[i * K + k] = (uint32_t)best.keys[k][i];
 }
 
-/* One query: only what is not below a bound, a few more than K, is looked at one by one. */
-INLINE void select_of_row(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
-    enum { STRIDE = 4 * VL };
-    best_keys best = {.found = 0};
-    const float bound = K <= VL ? lower_bound(scores, sign, T, K) : -INFINITY;
-    size_t j = 0;
-    for (; j + STRIDE <= T; j += STRIDE) {
-        vf greatest = splat(-INFINITY);
-        for (size_t v = 0; v < 4; v++) greatest = max_of(splat(sign) * load(scores + j + v * VL), greatest);
-        if (lanes_from(greatest, bound) == 0) continue;
-        for (size_t v = 0; v < 4; v++) consider_lanes(&best, K, scores, sign, bound, j + v * VL, T);
+enum { MAXIMA = 32, MAXIMA_VECTORS = MAXIMA / VL, MOST_CANDIDATES = 64 };
+
+/* Of every MAXIMA-th key, beginning with each of the first ones. Keys after the last whole MAXIMA are left out. */
+INLINE void maxima_of(vf maxima[MAXIMA_VECTORS], const float *scores, float sign, size_t T) {
+    for (size_t v = 0; v < MAXIMA_VECTORS; v++) maxima[v] = splat(-INFINITY);
+    for (size_t j = 0; j + MAXIMA <= T; j += MAXIMA)
+        for (size_t v = 0; v < MAXIMA_VECTORS; v++)
+            maxima[v] = max_of(splat(sign) * load(scores + j + v * VL), maxima[v]);
+}
+
+/* For up to VL queries side by side, a number that at least K of the scores are not below: the K-th greatest of the
+ * maxima. */
+INLINE void lower_bounds(float bounds[VL], const float *scores, size_t row, float sign, size_t queries, size_t T,
+                         size_t K) {
+    vf maxima[VL][MAXIMA_VECTORS] = {0}, greatest[SF_FAST_TOPK_MOST];
+    for (size_t i = 0; i < queries; i++) maxima_of(maxima[i], scores + i * row, sign, T);
+    for (size_t k = 0; k < K; k++) greatest[k] = splat(-INFINITY);
+    for (size_t v = 0; v < MAXIMA_VECTORS; v++) {
+        vf square[VL];
+        for (size_t i = 0; i < VL; i++) square[i] = maxima[i][v];
+        transpose_lanes(square);
+        for (size_t i = 0; i < VL; i++)
+            for (size_t k = 0; k < K; k++) {
+                const vf here = greatest[k];
+                greatest[k] = max_of(here, square[i]);
+                square[i] = min_of(here, square[i]);
+            }
     }
-    for (; j < T; j += VL) consider_lanes(&best, K, scores, sign, bound, j, T);
+    store(bounds, greatest[K - 1]);
+}
+
+/* A bit for each of `count` (at most 64) keys, set where the score is not below the bound; NaN is not. */
+INLINE uint64_t candidates_among(const float *scores, float sign, float bound, size_t count) {
+    uint64_t bits = 0;
+    for (size_t j = 0; j < count; j += VL)
+        bits |= (uint64_t)lanes_not_below(splat(sign) * load(scores + j), bound) << j;
+    return count == 64 ? bits : bits & ((UINT64_C(1) << count) - 1);
+}
+
+/* Those keys, ascending. Gives how many there are, or more than MOST_CANDIDATES as soon as there are. */
+INLINE size_t find_candidates(uint32_t keys[MOST_CANDIDATES + 64], const float *scores, float sign, float bound,
+                              size_t T) {
+    size_t found = 0;
+    for (size_t j = 0; j < T && found <= MOST_CANDIDATES; j += 64) {
+        uint64_t candidates = T - j >= 64 ? candidates_among(scores + j, sign, bound, 64)
+                                          : candidates_among(scores + j, sign, bound, T - j);
+        for (; candidates != 0; candidates &= candidates - 1)
+            keys[found++] = (uint32_t)j + (uint32_t)__builtin_ctzll(candidates);
+    }
+    return found;
+}
+
+/* Leaves the K best of some ascending keys: the least one goes, of equal ones the last, again and again. */
+INLINE void drop_worst(uint32_t *keys, size_t count, const float *scores, float sign, size_t K) {
+    float values[MOST_CANDIDATES];
+    for (size_t i = 0; i < count; i++) values[i] = number_of(sign * scores[keys[i]]);
+    for (; count > K; count--) {
+        size_t worst = 0;
+        for (size_t i = 1; i < count; i++) worst = values[i] <= values[worst] ? i : worst;
+        for (size_t i = worst; i + 1 < count; i++) {
+            values[i] = values[i + 1];
+            keys[i] = keys[i + 1];
+        }
+    }
+}
+
+static void select_one_by_one(uint32_t *keys, const float *scores, float sign, size_t T, size_t K) {
+    best_keys best = {.found = 0};
+    for (size_t j = 0; j < T; j++) consider(&best, K, number_of(sign * scores[j]), (uint32_t)j);
     for (size_t i = 0; i < K; i++) { /* insertion sort by index */
         size_t place = i;
         for (; place > 0 && keys[place - 1] > best.keys[i]; place--) keys[place] = keys[place - 1];
@@ -127,14 +159,34 @@ INLINE void select_of_row(uint32_t *keys, const float *scores, float sign, size_
     }
 }
 
+/* Up to VL queries: of each, only what is not below a bound, few more than K, is looked at one by one. */
+INLINE void select_above_bounds(uint32_t *keys, const float *scores, size_t row, float sign, size_t queries, size_t T,
+                                size_t K) {
+    float bounds[VL];
+    uint32_t candidates[MOST_CANDIDATES + 64];
+    lower_bounds(bounds, scores, row, sign, queries, T, K);
+    for (size_t i = 0; i < queries; i++) {
+        const size_t found = find_candidates(candidates, scores + i * row, sign, bounds[i], T);
+        if (found > MOST_CANDIDATES) {
+            select_one_by_one(keys + i * K, scores + i * row, sign, T, K);
+            continue;
+        }
+        drop_worst(candidates, found, scores + i * row, sign, K);
+        memcpy(keys + i * K, candidates, K * sizeof *keys);
+    }
+}
+
 INLINE void select_signed(uint32_t *keys, const float *scores, size_t row, float sign, size_t queries, size_t T,
                           size_t K) {
-    const size_t short_for_lanes = (K > VL ? 4 * VL : 3 * VL / 2) * K; /* as measured */
-    if (T <= short_for_lanes)
-        for (size_t i = 0; i < queries; i += VL)
-            select_of_lanes(keys + i * K, scores + i * row, row, sign, sf_smaller(queries - i, VL), T, K);
-    else
-        for (size_t i = 0; i < queries; i++) select_of_row(keys + i * K, scores + i * row, sign, T, K);
+    const size_t short_for_lanes = /* as measured; fewer than MAXIMA keys have no bound */
+        sf_larger((K > VL ? 4 * VL : 3 * VL / 2) * K, K == 1 ? 2 * MAXIMA : MAXIMA - 1);
+    for (size_t i = 0; i < queries; i += VL) {
+        const size_t count = sf_smaller(queries - i, VL);
+        if (T <= short_for_lanes)
+            select_of_lanes(keys + i * K, scores + i * row, row, sign, count, T, K);
+        else
+            select_above_bounds(keys + i * K, scores + i * row, row, sign, count, T, K);
+    }
 }
 
 void sf_select(uint32_t *keys /* [queries,K] */, const float *scores /* [queries,T, padded] */, size_t row,

@@ -103,6 +103,17 @@ INLINE vf max_of(vf a, vf b) {
 #endif
 }
 
+/* The less; b where either is NaN. */
+INLINE vf min_of(vf a, vf b) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+    return if_less(a, b, a, b);
+#endif
+}
+
 /* yes in the lanes whose bit is set, no in the others. */
 INLINE vf if_bits(uint32_t bits, vf yes, vf no) {
 #if defined(__AVX512F__)
@@ -161,28 +172,31 @@ INLINE float total_of(lane_sums sums) {
 INLINE float max_lanes(vf v) {
     return _mm512_reduce_max_ps((__m512)v);
 }
-/* Bit l is set where lane l is at least x. */
-INLINE uint32_t lanes_from(vf v, float x) {
-    return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(x), _CMP_GE_OQ);
+/* Bit l is set where lane l is not below x; NaN is not. */
+INLINE uint32_t lanes_not_below(vf v, float x) {
+    return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(x), _CMP_NLT_UQ);
 }
 #else
 INLINE float max_lanes(vf v) {
+#if defined(__AVX2__)
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+#else
     float lanes[VL];
     store(lanes, v);
     for (int l = 1; l < VL; l++) lanes[0] = lanes[l] > lanes[0] ? lanes[l] : lanes[0];
     return lanes[0];
-}
-INLINE uint32_t lane_bits_of(vi condition) {
-#if defined(__AVX2__)
-    return (uint32_t)_mm256_movemask_ps((__m256)condition);
-#else
-    uint32_t mask = 0;
-    for (int l = 0; l < VL; l++) mask |= (uint32_t)(condition[l] != 0) << l;
-    return mask;
 #endif
 }
-INLINE uint32_t lanes_from(vf v, float x) {
-    return lane_bits_of(v >= splat(x));
+INLINE uint32_t lanes_not_below(vf v, float x) {
+#if defined(__AVX2__)
+    return (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps((__m256)v, _mm256_set1_ps(x), _CMP_NLT_UQ));
+#else
+    uint32_t mask = 0;
+    for (int l = 0; l < VL; l++) mask |= (uint32_t) !(v[l] < x) << l;
+    return mask;
+#endif
 }
 #endif
 

@@ -101,7 +101,8 @@ const cli_verb verb_runs = {
     .summary = "list the runs of a store",
     .details = "converged is the first epoch with 95 % training accuracy, or what --converged-at says.\n"
                "Columns for --where: id, task, attention, seed, status, epochs, converged_epoch, train_accuracy,\n"
-               "heldout_accuracy, best_epoch, best_accuracy, diverged_epoch, message, isa, settings, environment.\n"
+               "heldout_accuracy, best_epoch, best_accuracy, diverged_epoch, message, isa, settings, environment,\n"
+               "earlier_id (of a run that a version with other ids made).\n"
                "The condition may read the store and compute, for 10 seconds at most.\n"
                "example: semfocus runs --where \"attention LIKE 'topk%' AND converged_epoch < 10\"\n",
     .groups = SF_GROUP_QUERY | SF_GROUP_GOAL | COMMON_GROUPS,

@@ -8,9 +8,14 @@
 
 #include "store/store_inside.h"
 
-void sf_store_checkpoint_path(char out[SF_CHECKPOINT_PATH_SIZE], const sf_store *store, const char *id, bool best,
-                              size_t epoch) {
-    snprintf(out, SF_CHECKPOINT_PATH_SIZE, "%s/checkpoints/%s-%s%zu.safetensors", store->folder, id,
+/* Files keep the name that the run began with: nothing is renamed when ids change, so no crash can come in between. */
+static const char *name_of(const sf_stored_run *run) {
+    return *run->earlier_id != '\0' ? run->earlier_id : run->id;
+}
+
+void sf_store_checkpoint_path(char out[SF_CHECKPOINT_PATH_SIZE], const sf_store *store, const sf_stored_run *run,
+                              bool best, size_t epoch) {
+    snprintf(out, SF_CHECKPOINT_PATH_SIZE, "%s/checkpoints/%s-%s%zu.safetensors", store->folder, name_of(run),
              best ? "best-" : "", epoch);
 }
 
@@ -19,16 +24,17 @@ static DIR *open_folder(char path[SF_CHECKPOINT_PATH_SIZE], const sf_store *stor
     return opendir(path);
 }
 
-void sf_store_sweep(const sf_store *store, const char *id, size_t epoch, size_t best_epoch) {
+void sf_store_sweep(const sf_store *store, const sf_stored_run *run, size_t epoch, size_t best_epoch) {
+    const char *name = name_of(run);
     char last[SF_CHECKPOINT_PATH_SIZE], best[SF_CHECKPOINT_PATH_SIZE], folder[SF_CHECKPOINT_PATH_SIZE];
-    sf_store_checkpoint_path(last, store, id, false, epoch);
-    sf_store_checkpoint_path(best, store, id, true, best_epoch);
+    sf_store_checkpoint_path(last, store, run, false, epoch);
+    sf_store_checkpoint_path(best, store, run, true, best_epoch);
     DIR *listing = open_folder(folder, store);
     if (listing == NULL) return; /* left-overs do no harm */
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
         char path[SF_CHECKPOINT_PATH_SIZE + 300];
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (strncmp(entry->d_name, id, strlen(id)) == 0 && strcmp(path, last) != 0 && strcmp(path, best) != 0)
+        if (strncmp(entry->d_name, name, strlen(name)) == 0 && strcmp(path, last) != 0 && strcmp(path, best) != 0)
             unlink(path);
     }
     closedir(listing);
@@ -46,7 +52,7 @@ static sf_status look_for(bool *gone, const sf_store *store, const sf_stored_run
     char path[SF_CHECKPOINT_PATH_SIZE], folder[SF_CHECKPOINT_PATH_SIZE];
     struct stat about;
     if (epoch == 0) return SF_OK;
-    sf_store_checkpoint_path(path, store, run->id, best, epoch);
+    sf_store_checkpoint_path(path, store, run, best, epoch);
     if (access(path, R_OK) == 0) return SF_OK;
     const int why = errno;
     if (why != ENOENT || lstat(path, &about) == 0) return unreachable(run, path, why);

@@ -45,11 +45,20 @@ void sf_claim_give_back(int claim) {
     if (claim >= 0) close(claim);
 }
 
-bool sf_claim_is_held(const char *folder, int64_t run) {
+static bool is_locked(const char *folder, struct flock bytes) {
     const int file = open_claims(folder, O_RDONLY);
     if (file < 0) return false;
-    struct flock byte = byte_of(run);
-    const bool held = fcntl(file, F_OFD_GETLK, &byte) == 0 && byte.l_type != F_UNLCK;
+    const bool held = fcntl(file, F_OFD_GETLK, &bytes) == 0 && bytes.l_type != F_UNLCK;
     close(file);
     return held;
+}
+
+bool sf_claim_is_held(const char *folder, int64_t run) {
+    return is_locked(folder, byte_of(run));
+}
+
+bool sf_claim_is_any_held(const char *folder) {
+    struct flock every_run = byte_of(1);
+    every_run.l_len = 0; /* to the end */
+    return is_locked(folder, every_run);
 }

@@ -14,5 +14,6 @@ sf_status sf_claim_take(int *claim, const char *folder, int64_t run);
 sf_status sf_claim_store(int *claim, const char *folder);
 void sf_claim_give_back(int claim);
 bool sf_claim_is_held(const char *folder, int64_t run);
+bool sf_claim_is_any_held(const char *folder);
 
 #endif

@@ -5,23 +5,21 @@
 #include "store/claim.h"
 #include "store/store_inside.h"
 
-typedef struct victim {
-    int64_t number;
-    char id[SF_RUN_ID_SIZE];
-} victim;
-
 /* By what the row says, verified or not, and without the index, which may be what is damaged. */
-static sf_status find(victim *out, sf_store *store, const char *id) {
+static sf_status find(sf_stored_run *out, sf_store *store, const char *id) {
     sqlite3_stmt *statement;
     bool found = false, another = false;
-    *out = (victim){0};
-    SF_TRY(sf_database_prepare(&statement, &store->db,
-                               "SELECT number, id FROM runs NOT INDEXED WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2",
-                               "t", id));
+    *out = (sf_stored_run){0};
+    SF_TRY(
+        sf_database_prepare(&statement, &store->db,
+                            "SELECT number, id, earlier_id FROM runs NOT INDEXED WHERE substr(id, 1, length(?1)) = ?1"
+                            " OR substr(earlier_id, 1, length(?1)) = ?1 LIMIT 2",
+                            "t", id));
     sf_status status = sf_database_step(&store->db, statement, &found);
     if (found) {
         out->number = sqlite3_column_int64(statement, 0);
         sf_column_text(out->id, sizeof out->id, statement, 1);
+        sf_column_text(out->earlier_id, sizeof out->earlier_id, statement, 2);
         status = sf_database_step(&store->db, statement, &another);
     }
     sf_database_release(&store->db, statement);
@@ -44,16 +42,16 @@ static sf_status delete_rows(sf_store *store, int64_t number) {
     return sf_list_seal(store);
 }
 
-static sf_status delete_run(const victim *run, sf_store *store) {
+static sf_status delete_run(const sf_stored_run *run, sf_store *store) {
     SF_TRY(sf_store_execute(store, "PRAGMA synchronous = FULL"));
     SF_TRY(sf_database_begin(&store->db));
     SF_TRY(sf_database_end(&store->db, delete_rows(store, run->number)));
-    sf_store_sweep(store, run->id, 0, 0);
+    sf_store_sweep(store, run, 0, 0);
     return SF_OK;
 }
 
 sf_status sf_store_delete(char removed[SF_RUN_ID_SIZE], sf_store *store, const char *id) {
-    victim run;
+    sf_stored_run run;
     int claim = -1;
     SF_TRY(find(&run, store, id));
     SF_TRY(sf_claim_take(&claim, store->folder, run.number));

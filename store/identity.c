@@ -1,13 +1,14 @@
-/* What makes two runs the same run. */
+#include "store/identity.h"
+
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "attention/attention.h"
 #include "base/hash.h"
 #include "base/version.h"
 #include "kernels/cpu/cpu.h"
-#include "store/store.h"
 #include "train/data.h"
 
 static uint64_t add_text(uint64_t hash, const char *text) {
@@ -32,6 +33,12 @@ static uint64_t add_dataset(uint64_t hash, const sf_dataset *data) {
     return hash;
 }
 
+typedef struct described { /* a run spelled one way, so that equal runs have equal text */
+    sf_config config;
+    uint64_t data; /* hash of the numerics version and of what is learned */
+    char attention[SF_SPELLING_SIZE];
+} described;
+
 /* A built-in task is its name; a user's files are what they hold, wherever they lie. */
 static sf_status add_task(uint64_t *hash, size_t *longest, sf_config *resolved, const char *task) {
     *longest = (size_t)resolved->length;
@@ -49,44 +56,106 @@ static sf_status add_task(uint64_t *hash, size_t *longest, sf_config *resolved, 
     return SF_OK;
 }
 
+static sf_status describe(described *out, const sf_config *config, const char *task) {
+    sf_attention attention;
+    SF_TRY(sf_fail_about(sf_attention_parse(&attention, config->attention), "attention"));
+    char version[16];
+    snprintf(version, sizeof version, "%d", SF_NUMERICS_VERSION);
+    *out = (described){.config = *config, .data = add_text(SF_HASH_START, version)};
+    size_t longest;
+    SF_TRY(add_task(&out->data, &longest, &out->config, task));
+    attention = sf_attention_resolve(attention, longest);
+    sf_attention_spell(out->attention, &attention);
+    strcpy(out->config.attention, out->attention);
+    out->config.data_seed = sf_run_data_seed(config);
+    return SF_OK;
+}
+
+static uint64_t add_setting(uint64_t hash, const sf_config *config, const sf_setting *setting) {
+    char value[SF_TEXT_SIZE];
+    sf_config_text(value, config, setting);
+    return add_text(add_text(hash, setting->name), value);
+}
+
+static bool is_usual(const sf_config *config, const sf_config *usual, const sf_setting *setting) {
+    char value[SF_TEXT_SIZE], default_value[SF_TEXT_SIZE];
+    sf_config_text(value, config, setting);
+    sf_config_text(default_value, usual, setting);
+    return strcmp(value, default_value) == 0;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp((*(const sf_setting *const *)a)->name, (*(const sf_setting *const *)b)->name);
+}
+
+/* What is not at the default of the table, by name: a setting that is added, or moved within the table, changes no id.
+ */
+static uint64_t hash_of(const described *run) {
+    const sf_setting *unusual[SF_MOST_SETTINGS], *setting;
+    size_t count = 0;
+    sf_config usual;
+    sf_config_init(&usual);
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++)
+        if (sf_setting_changes_numbers(setting, &run->config) && !is_usual(&run->config, &usual, setting))
+            unusual[count++] = setting;
+    qsort(unusual, count, sizeof *unusual, by_name);
+    uint64_t hash = run->data;
+    for (size_t i = 0; i < count; i++) hash = add_setting(hash, &run->config, unusual[i]);
+    return hash;
+}
+
+/* The table as it was up to schema 5, of which every row that changes numbers was hashed, in this order. */
+static uint64_t earlier_hash_of(const described *run) {
+    static const char *const names[] = {
+        "length",       "seed",   "data-seed",   "train-count", "heldout-count", "vocab",
+        "classes",      "pad",    "swap-sample", "attention",   "width",         "mlp-width",
+        "heads",        "blocks", "activation",  "norm",        "dropout",       "inverse-temperature",
+        "optimizer",    "lr",     "schedule",    "gamma",       "warmup",        "momentum",
+        "weight-decay", "beta1",  "beta2",       "epsilon",     "clip",          "batch",
+        "epochs"};
+    uint64_t hash = run->data;
+    const sf_setting *setting;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (sf_setting_find(&setting, names[i], ~0U) != SF_OK) continue;
+        if (strcmp(setting->name, "swap-sample") == 0 && run->config.swap_sample < 0) continue;
+        if (sf_setting_changes_numbers(setting, &run->config)) hash = add_setting(hash, &run->config, setting);
+    }
+    hash = add_text(add_text(hash, "device"), "cpu");
+    if (sf_setting_find(&setting, "precision", ~0U) != SF_OK) return hash;
+    return add_setting(hash, &run->config, setting);
+}
+
+static void write_id(char out[SF_RUN_ID_SIZE], uint64_t hash) {
+    snprintf(out, SF_RUN_ID_SIZE, "%016" PRIx64, hash);
+}
+
 sf_status sf_run_identify(char id[SF_RUN_ID_SIZE], char attention[SF_SPELLING_SIZE], sf_config *config,
                           const char *task) {
+    described run;
     SF_TRY(sf_cpu_check_isa((sf_precision)config->precision));
     SF_TRY(sf_run_data_recipe(config, task));
     SF_TRY(sf_config_check(config));
     SF_TRY(sf_run_data_check(task, config));
-    sf_attention parsed;
-    SF_TRY(sf_attention_parse(&parsed, config->attention));
-    char version[16];
-    snprintf(version, sizeof version, "%d", SF_NUMERICS_VERSION);
-    uint64_t hash = add_text(SF_HASH_START, version);
-    size_t longest;
-    sf_config resolved = *config; /* spelled one way, so that equal runs have equal text */
-    SF_TRY(add_task(&hash, &longest, &resolved, task));
-    parsed = sf_attention_resolve(parsed, longest);
-    sf_attention_spell(attention, &parsed);
+    SF_TRY(describe(&run, config, task));
+    strcpy(attention, run.attention);
+    write_id(id, hash_of(&run));
+    return SF_OK;
+}
 
-    strcpy(resolved.attention, attention);
-    resolved.data_seed = sf_run_data_seed(config);
-    const sf_setting *setting;
-    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
-        const bool is_device = strcmp(setting->name, "device") == 0;
-        if (!is_device && !sf_setting_changes_numbers(setting, config)) continue;
-        if (strcmp(setting->name, "swap-sample") == 0 && config->swap_sample < 0) continue;
-        char value[SF_TEXT_SIZE] = "cpu";
-        if (!is_device) sf_config_text(value, &resolved, setting);
-        hash = add_text(add_text(hash, setting->name), value);
-    }
-    snprintf(id, SF_RUN_ID_SIZE, "%016" PRIx64, hash);
+sf_status sf_run_identify_both(sf_run_ids *out, const sf_config *config, const char *task) {
+    described run;
+    SF_TRY(describe(&run, config, task));
+    write_id(out->id, hash_of(&run));
+    write_id(out->earlier, earlier_hash_of(&run));
     return SF_OK;
 }
 
 sf_status sf_run_trained_config(sf_config *out, sf_store *store, const sf_stored_run *run) {
-    char id[SF_RUN_ID_SIZE], attention[SF_SPELLING_SIZE];
+    sf_run_ids ids;
     SF_TRY(sf_store_config(out, store, run));
-    sf_config identified = *out;
-    SF_TRY(sf_run_identify(id, attention, &identified, run->task));
-    if (strcmp(id, run->id) == 0) return SF_OK;
+    SF_TRY(sf_cpu_check_isa((sf_precision)out->precision));
+    SF_TRY(sf_run_identify_both(&ids, out, run->task));
+    if (strcmp(ids.id, run->id) == 0 || strcmp(ids.earlier, run->id) == 0) return SF_OK;
     return sf_fail(SF_IO_ERROR, "run %s: its data '%s' is not what it was trained on; put back the files", run->id,
                    run->task);
 }

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "store/claim.h"
+#include "store/identity.h"
 #include "store/store_inside.h"
 #include "train/data.h"
 
@@ -50,6 +51,19 @@ static sf_status check_ranges(const sf_store *store, const sf_stored_run *run) {
     return SF_OK;
 }
 
+enum { ID = 1, EARLIER_ID = 29, SEAL = 30 }; /* places among SF_RUN_COLUMNS */
+
+static bool is_as_sealed(const sf_store *store, sqlite3_stmt *row) {
+    if (!store->stands_in) return sf_seal_columns(SF_SEAL_RUN, row, SF_RUN_SEALED_COLUMNS) == read_seal(row, SEAL);
+    uint64_t seal = sf_seal_start(SF_SEAL_RUN);
+    for (int i = 0; i < SF_RUN_SEALED_COLUMNS_5; i++) seal = sf_seal_column(seal, row, i == ID ? EARLIER_ID : i);
+    return sf_seal_end(seal) == read_seal(row, SEAL);
+}
+
+const char *sf_run_listed_id(const sf_store *store, const sf_stored_run *run) {
+    return store->stands_in ? run->earlier_id : run->id;
+}
+
 sf_status sf_run_read(sf_stored_run *out, const sf_store *store, sqlite3_stmt *row) {
     *out = (sf_stored_run){.number = sqlite3_column_int64(row, 0),
                            .seed = sqlite3_column_int64(row, 4),
@@ -72,13 +86,14 @@ sf_status sf_run_read(sf_stored_run *out, const sf_store *store, sqlite3_stmt *r
                            .measures_seal = read_seal(row, 26),
                            .findings_seal = read_seal(row, 27),
                            .surfaces_seal = read_seal(row, 28)};
-    sf_column_text(out->id, sizeof out->id, row, 1);
+    sf_column_text(out->id, sizeof out->id, row, ID);
+    sf_column_text(out->earlier_id, sizeof out->earlier_id, row, EARLIER_ID);
     sf_column_text(out->task, sizeof out->task, row, 2);
     sf_column_text(out->attention, sizeof out->attention, row, 3);
     sf_column_text(out->status, sizeof out->status, row, 5);
     sf_column_text(out->message, sizeof out->message, row, 6);
     sf_column_text(out->isa, sizeof out->isa, row, 20);
-    if (store->sealed && sf_seal_columns(SF_SEAL_RUN, row, SF_RUN_SEALED_COLUMNS) != read_seal(row, 29))
+    if (store->sealed && !is_as_sealed(store, row))
         return sf_run_damaged(store, out->id, "its entry in the table of runs is not what was written");
     SF_TRY(check_ranges(store, out));
     /* whose process died is not running any more */
@@ -209,12 +224,36 @@ static sf_status move_data(sf_store *store, const sf_stored_run *run, const char
         store, &now, sf_database_run(&store->db, "UPDATE runs SET task = ? WHERE number = ?", "ti", task, now.number));
 }
 
+sf_status sf_run_rename(const sf_store *store, int64_t number, const char *from, const char *id) {
+    uint64_t listed;
+    SF_TRY(sf_database_run(&store->db, "UPDATE runs SET id = ?, earlier_id = ? WHERE number = ?", "tti", id, from,
+                           number));
+    SF_TRY(sf_list_read(&listed, store));
+    listed += sf_listed_seal(number, id, strlen(id)) - sf_listed_seal(number, from, strlen(from));
+    return sf_list_write(store, listed);
+}
+
+/* A run that an earlier version entered, and that could not be given its id when the store was brought forward. */
+static sf_status look_up_earlier(sf_stored_run *out, bool *found, sf_store *store, const char *task,
+                                 const sf_config *config) {
+    sf_run_ids ids;
+    sf_stored_run now;
+    if (!store->has_earlier_ids) return SF_OK;
+    SF_TRY(sf_run_identify_both(&ids, config, task));
+    SF_TRY(sf_store_look_up(out, found, store, ids.earlier));
+    if (!*found) return SF_OK;
+    SF_TRY(sf_run_change(&now, store, out->number));
+    SF_TRY(sf_run_changed(store, &now, sf_run_rename(store, now.number, ids.earlier, ids.id)));
+    return sf_store_look_up(out, found, store, ids.id);
+}
+
 sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, const char *task, const char *attention,
                          const sf_config *config) {
     bool found = false;
     char place[SF_PATH_SIZE];
     task = sf_run_data_place(place, task);
     SF_TRY(sf_store_look_up(out, &found, store, id));
+    if (!found) SF_TRY(look_up_earlier(out, &found, store, task, config));
     if (found && strcmp(out->task, task) == 0) return SF_OK;
     if (found) { /* the same data from another place */
         SF_TRY(move_data(store, out, task));
@@ -305,19 +344,14 @@ sf_status sf_store_environment(char **out, sf_store *store, const char *id) {
     return read_text(out, store, id, "SELECT environment FROM runs WHERE id = ?");
 }
 
-sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *run) {
-    char *text;
-    const sf_status read = read_text(&text, store, run->id, "SELECT settings FROM runs WHERE id = ?");
-    if (read != SF_OK) {
-        free(text);
-        return read;
-    }
-    json_t *settings = json_loads(text, 0, NULL);
-    free(text);
+sf_status sf_run_settings_read(sf_config *out, const char *id, const char *task, const char *text) {
+    json_error_t error;
+    json_t *settings = json_loads(text, 0, &error);
+    if (settings == NULL && *error.text == '\0') /* jansson says nothing where it had no memory */
+        return sf_fail(SF_NO_MEMORY, "no memory left to read the settings of run %s", id);
     sf_config_init(out);
-    sf_status status = json_is_object(settings)
-                           ? sf_run_data_recipe(out, run->task)
-                           : sf_fail(SF_IO_ERROR, "the settings of run %s cannot be read", run->id);
+    sf_status status = json_is_object(settings) ? sf_run_data_recipe(out, task)
+                                                : sf_fail(SF_IO_ERROR, "the settings of run %s cannot be read", id);
     const sf_setting *setting;
     for (size_t i = 0; status == SF_OK && (setting = sf_setting_at(i)) != NULL; i++) {
         if (setting->home != SF_IN_CONFIG) continue;
@@ -327,5 +361,17 @@ sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *
         if (value != NULL && strcmp(value, now) != 0) status = sf_config_set(out, setting->name, value);
     }
     json_decref(settings);
+    return status;
+}
+
+sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *run) {
+    char *text;
+    const sf_status read = read_text(&text, store, run->id, "SELECT settings FROM runs WHERE id = ?");
+    if (read != SF_OK) {
+        free(text);
+        return read;
+    }
+    const sf_status status = sf_run_settings_read(out, run->id, run->task, text);
+    free(text);
     return status;
 }

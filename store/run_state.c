@@ -23,7 +23,7 @@ sf_status sf_run_state_load(sf_run_state *state, sf_store *store) {
     const sf_stored_run *run = &state->run;
     if (run->checkpoint_epoch == 0) return SF_OK;
     char path[SF_CHECKPOINT_PATH_SIZE];
-    sf_store_checkpoint_path(path, store, run->id, false, run->checkpoint_epoch);
+    sf_store_checkpoint_path(path, store, run, false, run->checkpoint_epoch);
     const sf_model *model = &sf_fleet_member(state->fleet, 0)->model;
     SF_TRY(sf_checkpoint_read(state->blocks, state->block_count, path, run->checkpoint_hash, model));
     sf_epoch row;
@@ -55,18 +55,17 @@ void sf_run_state_note(sf_run_state *state) {
 
 sf_status sf_run_state_save(sf_run_state *state, const sf_store *store) {
     const sf_member *member = sf_fleet_member(state->fleet, 0);
-    const char *id = state->run.id;
     char path[SF_CHECKPOINT_PATH_SIZE];
     sf_saved saved = state->saved;
     saved.epoch = member->result.last.epoch;
     for (size_t i = 0; i < state->block_count; i++) sf_fleet_read(state->fleet, 0, i, state->blocks[i]);
     saved.weights_hash = sf_model_hash(&member->model, state->blocks[0]);
-    sf_checkpoint_label label = {.run = id, .epoch = saved.epoch};
-    sf_store_checkpoint_path(path, store, id, false, saved.epoch);
+    sf_checkpoint_label label = {.run = state->run.id, .epoch = saved.epoch};
+    sf_store_checkpoint_path(path, store, &state->run, false, saved.epoch);
     SF_TRY(sf_checkpoint_write(&saved.hash, path, &member->model, state->blocks, state->block_count, &label));
     if (state->best_epoch != saved.best_epoch) {
         label.epoch = saved.best_epoch = state->best_epoch;
-        sf_store_checkpoint_path(path, store, id, true, saved.best_epoch);
+        sf_store_checkpoint_path(path, store, &state->run, true, saved.best_epoch);
         SF_TRY(sf_checkpoint_write(&saved.best_hash, path, &member->model, &state->best, 1, &label));
     }
     state->saved = saved;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/version.h"
+#include "store/new_ids.h"
 
 #define FACTS "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);"
 #define RUNS                                                                                                           \
@@ -48,7 +49,10 @@
          "seal INTEGER"
 #define SURFACES_SINCE_5(each, next) each "points_seal INTEGER NOT NULL DEFAULT 0" next each "seal INTEGER"
 
-#define NEW_RUNS     "CREATE TABLE runs (" RUNS "," SINCE_5(" ", ",") ");"
+/* Since schema 6: the id of a run that an earlier version entered, under another rule (store/identity.c). */
+#define SINCE_6 "earlier_id TEXT"
+
+#define NEW_RUNS     "CREATE TABLE runs (" RUNS "," SINCE_5(" ", ",") ", " SINCE_6 ");"
 #define NEW_SURFACES "CREATE TABLE surfaces (" SURFACES "," SURFACES_SINCE_5(" ", ",") "," SURFACES_KEY ");"
 
 static const char newest[] = FACTS NEW_RUNS EPOCHS MEASURES NEW_SURFACES POINTS FINDINGS;
@@ -60,13 +64,28 @@ static const char *const migrations[] = {
     "CREATE TABLE IF NOT EXISTS surfaces (" SURFACES "," SURFACES_KEY ");" POINTS,
     FINDINGS,
     SINCE_5("ALTER TABLE runs ADD COLUMN ", ";") ";" SURFACES_SINCE_5("ALTER TABLE surfaces ADD COLUMN ", ";"),
+    "ALTER TABLE runs ADD COLUMN " SINCE_6,
 };
 static_assert(sizeof migrations / sizeof *migrations == SF_SCHEMA, "a migration per schema");
 
-/* What a store without seals has in their place, so that it is read by the same statements. */
-static const char runs_without_seals[] =
-    "CREATE TEMP VIEW runs AS SELECT *, NULL AS asked_epochs, NULL AS asked_stop_at, 0 AS curve_seal,"
-    " 0 AS measures_seal, 0 AS findings_seal, 0 AS surfaces_seal, NULL AS seal FROM main.runs";
+/* Runs of an earlier schema, read by the same statements: with the ids they would be given, and with what stands for
+ * columns that they lack. A run that is entered meanwhile has its earlier id alone. */
+#define RUNS_AFTER_ID                                                                                                  \
+    " r.task, r.attention, r.seed, r.status, r.message, r.epochs, r.converged_epoch, r.train_accuracy,"                \
+    " r.heldout_accuracy, r.best_epoch, r.best_accuracy, r.diverged_epoch, r.diverged_step, r.checkpoint_epoch,"       \
+    " r.checkpoint_hash, r.best_saved_epoch, r.best_hash, r.weights, r.isa, r.settings, r.environment,"
+#define SEALS "asked_epochs, asked_stop_at, curve_seal, measures_seal, findings_seal, surfaces_seal, seal"
+#define NO_SEALS                                                                                                       \
+    "NULL AS asked_epochs, NULL AS asked_stop_at, 0 AS curve_seal, 0 AS measures_seal, 0 AS findings_seal,"            \
+    " 0 AS surfaces_seal, NULL AS seal"
+#define RUNS_VIEW(seals)                                                                                               \
+    "CREATE TEMP VIEW runs AS"                                                                                         \
+    " SELECT r.number, n.id AS id," RUNS_AFTER_ID seals ", r.id AS earlier_id"                                         \
+    " FROM main.runs r JOIN temp.new_ids n ON n.number = r.number UNION ALL"                                           \
+    " SELECT r.number, r.id," RUNS_AFTER_ID seals ", r.id FROM main.runs r"                                            \
+    " WHERE r.number NOT IN (SELECT number FROM temp.new_ids)"
+static const char new_ids[] = "CREATE TEMP TABLE new_ids (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE)";
+static const char runs_without_seals[] = RUNS_VIEW(NO_SEALS), runs_with_seals[] = RUNS_VIEW(SEALS);
 static const char surfaces_without_seals[] =
     "CREATE TEMP VIEW surfaces AS SELECT *, 0 AS points_seal, NULL AS seal FROM main.surfaces";
 static const char no_surfaces[] =
@@ -88,11 +107,17 @@ sf_status sf_schema_version(int64_t *out, const sf_store *store) {
     return read_integer(out, store, "PRAGMA user_version");
 }
 
-bool sf_schema_has_seals(const sf_store *store) {
+static bool can_read(const sf_store *store, const char *sql) {
     sqlite3_stmt *statement = NULL;
-    const int code = sqlite3_prepare_v2(store->db.handle, "SELECT seal FROM main.runs", -1, &statement, NULL);
+    const int code = sqlite3_prepare_v2(store->db.handle, sql, -1, &statement, NULL);
     sqlite3_finalize(statement);
     return code == SQLITE_OK;
+}
+
+bool sf_schema_is_newer_than(const sf_store *store, int64_t schema) {
+    if (schema == 0) return false;
+    return (schema < SF_SCHEMA_SEALED && can_read(store, "SELECT seal FROM main.runs")) ||
+           can_read(store, "SELECT earlier_id FROM main.runs");
 }
 
 static sf_status seal_definitions(uint64_t *out, const sf_store *store) {
@@ -148,10 +173,11 @@ sf_status sf_schema_verify(const sf_store *store) {
                    store->folder);
 }
 
-sf_status sf_schema_bring_forward(sf_store *store) {
+sf_status sf_schema_bring_forward(sf_store *store, bool verified) {
     SF_TRY(sf_database_begin(&store->db));
     int64_t schema = 0;
     sf_status status = sf_schema_version(&schema, store); /* another process may have been faster */
+    if (status == SF_OK && schema == SF_SCHEMA_SEALED && verified) status = sf_list_verify(store);
     if (status == SF_OK && schema == 0) status = sf_store_execute(store, newest);
     for (int64_t i = schema; i > 0 && i < SF_SCHEMA && status == SF_OK; i++)
         status = sf_store_execute(store, migrations[i]);
@@ -163,6 +189,8 @@ sf_status sf_schema_bring_forward(sf_store *store) {
     if (status == SF_OK) status = seal_definitions(&definitions, store);
     if (status == SF_OK) status = write_fact(store, "schema", definitions);
     if (status == SF_OK && schema < SF_SCHEMA_SEALED) status = sf_store_seal_all(store);
+    if (status == SF_OK && schema > 0 && schema < SF_SCHEMA)
+        status = sf_ids_renew(store, schema < SF_SCHEMA_SEALED ? SF_RUN_SEALED_COLUMNS : SF_RUN_SEALED_COLUMNS_5);
     return sf_database_end(&store->db, status);
 }
 
@@ -186,10 +214,16 @@ static sf_status make_missing_tables(const sf_store *store, int64_t schema) {
     return status;
 }
 
-sf_status sf_schema_stand_in(const sf_store *store, int64_t schema) {
+static sf_status stand_in_for_seals(const sf_store *store, int64_t schema) {
     enum { WITH_SURFACES = 3 };
-    SF_TRY(sf_store_execute(store, "PRAGMA temp_store = MEMORY"));
     SF_TRY(make_missing_tables(store, schema));
-    SF_TRY(sf_store_execute(store, schema >= WITH_SURFACES ? surfaces_without_seals : no_surfaces));
-    return sf_store_execute(store, runs_without_seals);
+    return sf_store_execute(store, schema >= WITH_SURFACES ? surfaces_without_seals : no_surfaces);
+}
+
+sf_status sf_schema_stand_in(const sf_store *store, int64_t schema) {
+    SF_TRY(sf_store_execute(store, "PRAGMA temp_store = MEMORY"));
+    if (schema < SF_SCHEMA_SEALED) SF_TRY(stand_in_for_seals(store, schema));
+    SF_TRY(sf_store_execute(store, new_ids));
+    SF_TRY(sf_ids_foretell(store));
+    return sf_store_execute(store, schema < SF_SCHEMA_SEALED ? runs_without_seals : runs_with_seals);
 }

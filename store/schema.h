@@ -4,15 +4,16 @@
 
 #include "store/store_inside.h"
 
-enum { SF_SCHEMA = 5, SF_SCHEMA_SEALED = 5 }; /* the newest; the first with seals */
+enum { SF_SCHEMA = 6, SF_SCHEMA_SEALED = 5 }; /* the newest; the first with seals */
 
 sf_status sf_schema_version(int64_t *out, const sf_store *store);
-/* Brings the store to the newest schema and seals what is in it. */
-sf_status sf_schema_bring_forward(sf_store *store);
+/* Brings the store to the newest schema, in one transaction: seals what had no seals, gives runs their new ids.
+ * `verified`: only if its list of runs is what was written. */
+sf_status sf_schema_bring_forward(sf_store *store, bool verified);
 /* Makes a store of an earlier schema readable as it is: what it lacks is put beside it, in memory. */
 sf_status sf_schema_stand_in(const sf_store *store, int64_t schema);
-/* Whether there are seals, whatever the version says. */
-bool sf_schema_has_seals(const sf_store *store);
+/* Whether the tables have what came after this schema, whatever the version says. */
+bool sf_schema_is_newer_than(const sf_store *store, int64_t schema);
 /* SF_IO_ERROR if a table's definition is not the one that was made. */
 sf_status sf_schema_verify(const sf_store *store);
 

@@ -54,6 +54,7 @@ static inline uint64_t sf_seal_real(uint64_t seal, double value) {
 uint64_t sf_seal_text(uint64_t seal, const void *bytes, size_t count);
 
 /* The values of a row as SQLite stores them: integers, reals and texts as above, SF_SEAL_NULL for NULL. */
+uint64_t sf_seal_column(uint64_t seal, sqlite3_stmt *row, int column);
 uint64_t sf_seal_columns(sf_seal_kind kind, sqlite3_stmt *row, int count);
 
 #endif

@@ -37,7 +37,7 @@ sf_status sf_list_verify(const sf_store *store) {
     SF_TRY(sf_schema_verify(store));
     SF_TRY(sf_list_read(&written, store));
     SF_TRY(sf_database_prepare(&statement, &store->db,
-                               "SELECT id, number FROM runs INDEXED BY sqlite_autoindex_runs_1 ORDER BY id", ""));
+                               "SELECT id, number FROM main.runs INDEXED BY sqlite_autoindex_runs_1 ORDER BY id", ""));
     char before[SF_RUN_ID_SIZE] = "";
     bool row = true, ordered = true;
     sf_status status;

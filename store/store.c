@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "store/claim.h"
 #include "store/condition.h"
+#include "store/new_ids.h"
 #include "store/schema.h"
 
 void sf_store_obey(sf_store *store, const atomic_int *stop) {
@@ -70,14 +71,23 @@ static sf_status open_earlier(sf_store *store, int64_t schema, sf_store_access a
     if (schema == 0 && !is_for_writing(access))
         return sf_fail(SF_BAD_INPUT, "the store '%s' is empty; train something, or name another with --store",
                        store->folder);
-    if (schema > 0 && sf_schema_has_seals(store))
+    if (sf_schema_is_newer_than(store, schema))
         return sf_fail(SF_IO_ERROR,
                        "the store '%s' is damaged (it says schema %lld, but its tables are newer); put back a copy of "
                        "runs.db",
                        store->folder, (long long)schema);
-    if (!is_for_writing(access)) return sf_schema_stand_in(store, schema);
+    if (!is_for_writing(access)) {
+        SF_TRY(sf_schema_stand_in(store, schema));
+        store->stands_in = true;
+        return SF_OK;
+    }
     if (schema > 0) SF_TRY(sf_store_check_numerics(store)); /* before anything is changed */
-    SF_TRY(sf_schema_bring_forward(store));
+    if (schema > 0 && sf_claim_is_any_held(store->folder))
+        return sf_fail(SF_IO_ERROR,
+                       "an earlier version of semfocus is training into the store '%s', which has to be brought to a "
+                       "new schema; wait until that ends, then the same command goes on",
+                       store->folder);
+    SF_TRY(sf_schema_bring_forward(store, access == SF_STORE_WRITE));
     store->sealed = true;
     return SF_OK;
 }
@@ -89,6 +99,14 @@ static sf_status verify_list(sf_store *store) {
     return status;
 }
 
+static sf_status renew_ids(sf_store *store) {
+    static const char any[] = "SELECT 1 FROM runs WHERE earlier_id = id LIMIT 1";
+    SF_TRY(sf_database_any(&store->has_earlier_ids, &store->db, any));
+    if (!store->has_earlier_ids) return SF_OK;
+    SF_TRY(sf_ids_renew_rest(store));
+    return sf_database_any(&store->has_earlier_ids, &store->db, any);
+}
+
 static sf_status check_versions(sf_store *store, sf_store_access access) {
     int64_t schema;
     SF_TRY(sf_schema_version(&schema, store));
@@ -98,7 +116,9 @@ static sf_status check_versions(sf_store *store, sf_store_access access) {
     store->sealed = schema >= SF_SCHEMA_SEALED;
     if (schema < SF_SCHEMA) SF_TRY(open_earlier(store, schema, access));
     if (store->sealed && (access == SF_STORE_READ || access == SF_STORE_WRITE)) SF_TRY(verify_list(store));
-    return access == SF_STORE_WRITE ? sf_store_check_numerics(store) : SF_OK;
+    if (access != SF_STORE_WRITE) return SF_OK;
+    SF_TRY(sf_store_check_numerics(store));
+    return renew_ids(store);
 }
 
 sf_status sf_store_check_numerics(const sf_store *store) {
@@ -252,7 +272,8 @@ static sf_status go_through(uint64_t *listed, sf_store *store, const char *where
     while (status == SF_OK && (status = sf_condition_step(&condition, statement, &row)) == SF_OK && row) {
         status = sf_run_read(run, store, statement);
         if (status == SF_OK && rows) status = sf_run_verify_rows(store, run);
-        if (status == SF_OK) *listed += sf_listed_seal(run->number, run->id, strlen(run->id));
+        if (status == SF_OK)
+            *listed += sf_listed_seal(run->number, sf_run_listed_id(store, run), strlen(sf_run_listed_id(store, run)));
         if (status == SF_OK && each != NULL) each(context, run);
     }
     sf_release(run);
@@ -338,8 +359,9 @@ sf_status sf_store_find(sf_stored_run *out, sf_store *store, const char *id) {
     }
     sqlite3_stmt *statement;
     SF_TRY(sf_database_prepare(&statement, &store->db,
-                               "SELECT " SF_RUN_COLUMNS " FROM runs WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2", "t",
-                               id));
+                               "SELECT " SF_RUN_COLUMNS " FROM runs WHERE substr(id, 1, length(?1)) = ?1"
+                               " OR substr(earlier_id, 1, length(?1)) = ?1 LIMIT 2",
+                               "t", id));
     bool found = false, another = false;
     sf_status status = sf_database_step(&store->db, statement, &found);
     if (found) status = sf_run_read(out, store, statement);

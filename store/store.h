@@ -48,7 +48,7 @@ typedef struct sf_saved { /* checkpoints that are on the disk, whole and synced 
 sf_status sf_store_saved(sf_store *store, const sf_stored_run *run, const sf_saved *saved);
 
 /* Removes every checkpoint file of a run but its valid ones: what a crash left behind. */
-void sf_store_sweep(const sf_store *store, const char *id, size_t epoch, size_t best_epoch);
+void sf_store_sweep(const sf_store *store, const sf_stored_run *run, size_t epoch, size_t best_epoch);
 /* The files that the store names as the run's checkpoints. *gone: one of them does not exist, in a folder that can be
  * read. Whatever else is wrong with them or their folder is SF_IO_ERROR with the reason. */
 sf_status sf_store_look_for_files(bool *gone, const sf_store *store, const sf_stored_run *run);
@@ -75,8 +75,8 @@ sf_status sf_store_row(sf_epoch *out, sf_store *store, const sf_stored_run *run,
 
 /* Paths of checkpoint files: of the last state, and of the best weights. */
 enum { SF_CHECKPOINT_PATH_SIZE = SF_PATH_SIZE + 96 };
-void sf_store_checkpoint_path(char out[SF_CHECKPOINT_PATH_SIZE], const sf_store *store, const char *id, bool best,
-                              size_t epoch);
+void sf_store_checkpoint_path(char out[SF_CHECKPOINT_PATH_SIZE], const sf_store *store, const sf_stored_run *run,
+                              bool best, size_t epoch);
 
 /* The settings of a run whose data still is what it was trained on. */
 sf_status sf_run_trained_config(sf_config *out, sf_store *store, const sf_stored_run *run);

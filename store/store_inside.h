@@ -18,7 +18,9 @@ struct sf_store {
     dev_t device;
     ino_t inode; /* of the folder */
     const atomic_int *stop;
-    bool sealed; /* false: of an earlier version, whose rows have no seals */
+    bool sealed;          /* false: of an earlier version, whose rows have no seals */
+    bool stands_in;       /* read as it is, of an earlier schema: runs are sealed under their earlier ids */
+    bool has_earlier_ids; /* some run has the id of an earlier version still: its data was away */
     bool frozen;
     struct sf_known_findings *findings; /* of the run that was asked for last */
 };
@@ -26,13 +28,13 @@ struct sf_store {
 /* Runs a batch of SQL without values. */
 sf_status sf_store_execute(const sf_store *store, const char *sql);
 
-/* In the order of the table; the seal comes last. */
+/* What is sealed, then the seal. */
 #define SF_RUN_COLUMNS                                                                                                 \
     "number, id, task, attention, seed, status, message, epochs, converged_epoch, train_accuracy, heldout_accuracy, "  \
     "best_epoch, best_accuracy, diverged_epoch, diverged_step, checkpoint_epoch, checkpoint_hash, best_saved_epoch, "  \
     "best_hash, weights, isa, settings, environment, asked_epochs, asked_stop_at, curve_seal, measures_seal, "         \
-    "findings_seal, surfaces_seal, seal"
-enum { SF_RUN_SEALED_COLUMNS = 29 };
+    "findings_seal, surfaces_seal, earlier_id, seal"
+enum { SF_RUN_SEALED_COLUMNS = 30, SF_RUN_SEALED_COLUMNS_5 = 29 }; /* in schema 5 all but earlier_id */
 
 /* A row of these columns, verified. */
 sf_status sf_run_read(sf_stored_run *out, const sf_store *store, sqlite3_stmt *row);
@@ -41,6 +43,13 @@ void sf_column_text(char *out, size_t size, sqlite3_stmt *row, int column);
 uint64_t sf_column_hash(sqlite3_stmt *row, int column);
 /* Numbers below 0 are 0. */
 size_t sf_column_count(sqlite3_stmt *row, int column);
+
+/* The settings of a run from the JSON of its row. */
+sf_status sf_run_settings_read(sf_config *out, const char *id, const char *task, const char *text);
+/* Within a transaction: the run's row and the list of runs say `id`; the row is to be sealed. */
+sf_status sf_run_rename(const sf_store *store, int64_t number, const char *from, const char *id);
+/* The id under which the run is sealed in the list. */
+const char *sf_run_listed_id(const sf_store *store, const sf_stored_run *run);
 
 /* What is said where the beginning of an id does not name one run. */
 sf_status sf_run_found_once(const char *id, bool found, bool another);

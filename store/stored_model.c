@@ -39,7 +39,7 @@ static sf_status find_weights(char path[SF_CHECKPOINT_PATH_SIZE], const sf_store
                               bool best) {
     const size_t epoch = best ? run->best_saved_epoch : run->checkpoint_epoch;
     if (epoch == 0) return no_checkpoint(run);
-    sf_store_checkpoint_path(path, store, run->id, best, epoch);
+    sf_store_checkpoint_path(path, store, run, best, epoch);
     return SF_OK;
 }
 

@@ -94,7 +94,7 @@ static sf_status check_rows(sf_store *store, const sf_stored_run *run) {
 static sf_status check_weights(sf_run_state *state, sf_store *store, bool best, size_t epoch, uint64_t hash) {
     const sf_member *member = sf_fleet_member(state->fleet, 0);
     char path[SF_CHECKPOINT_PATH_SIZE];
-    sf_store_checkpoint_path(path, store, state->run.id, best, epoch);
+    sf_store_checkpoint_path(path, store, &state->run, best, epoch);
     SF_TRY(sf_checkpoint_read(state->blocks, best ? 1 : state->block_count, path, hash, &member->model));
     sf_epoch expected, got;
     SF_TRY(sf_store_row(&expected, store, &state->run, epoch));
@@ -211,7 +211,7 @@ sf_status sf_store_export_weights(sf_store *store, const sf_stored_run *run, boo
         if (epoch == 0)
             return sf_fail(SF_BAD_INPUT, "run %s has no checkpoint yet; train it for an epoch or more", now.id);
         char from[SF_CHECKPOINT_PATH_SIZE];
-        sf_store_checkpoint_path(from, store, now.id, best, epoch);
+        sf_store_checkpoint_path(from, store, &now, best, epoch);
         const sf_status status = copy_weights(from, best ? now.best_hash : now.checkpoint_hash, &now, epoch, path);
         if (status == SF_OK) return status;
         snprintf(message, sizeof message, "%s", sf_message());

@@ -70,7 +70,7 @@ static sf_status tidy(hall *h, const job *j) {
                               .diverged_epoch = j->run.diverged_epoch,
                               .diverged_step = j->run.diverged_step};
     SF_TRY(sf_store_complete(h->store, &j->run, &j->plan->config, &ending));
-    sf_store_sweep(h->store, j->plan->id, j->run.checkpoint_epoch, j->run.best_saved_epoch);
+    sf_store_sweep(h->store, &j->run, j->run.checkpoint_epoch, j->run.best_saved_epoch);
     return SF_OK;
 }
 
@@ -162,15 +162,14 @@ static sf_status begin(hall *h, const job *j, sf_run_state *state) {
         sf_store_begin(h->store, &j->run, &j->plan->config, sf_cpu_isa_name(precision), environment);
     free(environment);
     const bool begun_before = *j->run.isa != '\0'; /* else there is nothing to find among everybody's files */
-    if (status == SF_OK && begun_before)
-        sf_store_sweep(h->store, j->plan->id, state->saved.epoch, state->saved.best_epoch);
+    if (status == SF_OK && begun_before) sf_store_sweep(h->store, &j->run, state->saved.epoch, state->saved.best_epoch);
     return status;
 }
 
-static void remove_replaced(const hall *h, const char *id, bool best, size_t before, size_t now) {
+static void remove_replaced(const hall *h, const sf_stored_run *run, bool best, size_t before, size_t now) {
     char path[SF_CHECKPOINT_PATH_SIZE];
     if (before == 0 || before == now) return;
-    sf_store_checkpoint_path(path, h->store, id, best, before);
+    sf_store_checkpoint_path(path, h->store, run, best, before);
     unlink(path);
 }
 
@@ -181,8 +180,8 @@ static sf_status checkpoint(hall *h, const job *j, sf_run_state *state) {
     sf_status status;
     LOCKED(h, status, sf_store_saved(h->store, &j->run, &state->saved));
     SF_TRY(status);
-    remove_replaced(h, j->plan->id, false, before.epoch, state->saved.epoch);
-    remove_replaced(h, j->plan->id, true, before.best_epoch, state->saved.best_epoch);
+    remove_replaced(h, &j->run, false, before.epoch, state->saved.epoch);
+    remove_replaced(h, &j->run, true, before.best_epoch, state->saved.best_epoch);
     return SF_OK;
 }
 

@@ -71,10 +71,12 @@ def totals(kind, rows):
 
 
 def set_seals(database, table, kind):
-    """The seal of each row: over all columns before it."""
-    rows = database.execute(f"SELECT * FROM {table}").fetchall()
+    """The seal of each row: over all its other columns, in the order of the table."""
+    names = [row[1] if isinstance(row[1], str) else row[1].decode() for row in database.execute(f"PRAGMA table_info({table})")]
+    columns = ", ".join(name for name in names if name != "seal")
+    rows = database.execute(f"SELECT {columns} FROM {table}").fetchall()
     database.executemany(f"UPDATE {table} SET seal = ? WHERE number = ?",
-                         [(signed(seal_of(kind, row[:-1])), row[0]) for row in rows])
+                         [(signed(seal_of(kind, row)), row[0]) for row in rows])
 
 
 def set_totals(database, table, column, sums):
@@ -110,7 +112,8 @@ def seal_all(database):
 
 def unseal(database, schema=SEALED_SCHEMA - 1):
     """As an earlier version left it."""
-    for column in ("asked_epochs", "asked_stop_at", "curve_seal", "measures_seal", "findings_seal", "surfaces_seal", "seal"):
+    for column in ("asked_epochs", "asked_stop_at", "curve_seal", "measures_seal", "findings_seal", "surfaces_seal", "seal",
+                   "earlier_id"):
         database.execute(f"ALTER TABLE runs DROP COLUMN {column}")
     for column in ("points_seal", "seal"):
         database.execute(f"ALTER TABLE surfaces DROP COLUMN {column}")
@@ -128,7 +131,7 @@ def changed(store):
     try:
         database.execute("BEGIN IMMEDIATE")
         yield database
-        if database.execute("PRAGMA user_version").fetchone()[0] == SEALED_SCHEMA:
+        if database.execute("PRAGMA user_version").fetchone()[0] >= SEALED_SCHEMA:
             seal(database)
         database.execute("COMMIT")
     finally:

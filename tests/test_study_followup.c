@@ -367,43 +367,6 @@ static void impossible_swaps_are_refused(void **state) {
     assert_int_equal(sf_config_set(&config, "swap-sample", "-2"), SF_BAD_INPUT);
 }
 
-/* As they were before there was a swap-sample: a setting at its default is no part of an id. Numerics version 4. */
-static void ids_without_a_swap_are_as_ever(void **state) {
-    (void)state;
-    static const struct {
-        const char *task, *attention, *length, *width, *blocks, *id;
-    } known[] = {
-        {"even-pairs", "full", "12", "16", "2", "3cc078d158df230b"},
-        {"even-pairs", "topk:3", "12", "16", "2", "57b1d55468c10639"},
-        {"even-pairs", "banded:3+global:1", "12", "16", "2", "b45d2e8088d4c59a"},
-        {"even-pairs", "random:4", "12", "16", "2", "34c8dc72f658cf6b"},
-        {"listops", "topk:5", "30", "8", "1", "cf9e589004af2a2a"},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        for (int given = 0; given < 2; given++) {
-            char id[SF_RUN_ID_SIZE], attention[SF_SPELLING_SIZE];
-            const char *const settings[] = {"attention",     known[i].attention,
-                                            "length",        known[i].length,
-                                            "width",         known[i].width,
-                                            "mlp-width",     known[i].width,
-                                            "blocks",        known[i].blocks,
-                                            "train-count",   "60",
-                                            "heldout-count", "30",
-                                            "epochs",        "1",
-                                            "seed",          "5"};
-            sf_config config;
-            sf_config_init(&config);
-            for (size_t s = 0; s < sizeof settings / sizeof *settings; s += 2)
-                assert_int_equal(sf_config_set(&config, settings[s], settings[s + 1]), SF_OK);
-            if (given) assert_int_equal(sf_config_set(&config, "swap-sample", "-1"), SF_OK);
-            assert_int_equal(sf_run_identify(id, attention, &config, known[i].task), SF_OK);
-            assert_string_equal(id, known[i].id);
-            assert_int_equal(sf_config_set(&config, "swap-sample", "0"), SF_OK);
-            assert_int_equal(sf_run_identify(id, attention, &config, known[i].task), SF_OK);
-            assert_string_not_equal(id, known[i].id);
-        }
-}
-
 static void open_weights(sf_safetensors **out, size_t r) {
     char path[128];
     weights_path(path, r);
@@ -493,7 +456,6 @@ int main(void) {
         cmocka_unit_test(a_redraw_is_no_longer_than_it_may_be),
         cmocka_unit_test(models_of_a_fleet_have_their_own_swaps),
         cmocka_unit_test(impossible_swaps_are_refused),
-        cmocka_unit_test(ids_without_a_swap_are_as_ever),
         cmocka_unit_test(distances_are_those_of_the_exported_weights),
         cmocka_unit_test(a_swap_moves_less_than_a_seed),
         cmocka_unit_test(runs_that_do_not_fit_have_no_distance),

@@ -33,6 +33,7 @@ enum { SF_RUN_ID_SIZE = 17, SF_RUN_MESSAGE_SIZE = 512 };
 typedef struct sf_stored_run {
     int64_t number; /* of the run within the store */
     char id[SF_RUN_ID_SIZE];
+    char earlier_id[SF_RUN_ID_SIZE]; /* that an earlier version gave it, and its files are named by; empty: none */
     char task[SF_PATH_SIZE], attention[SF_SPELLING_SIZE];
     int64_t seed;
     char status[16];                         /* pending, running, done, diverged, failed */
@@ -64,7 +65,7 @@ sf_status sf_store_each_run(sf_store *store, const char *where, void (*each)(voi
 /* The ids alone, nothing verified: for whoever then looks at the runs one by one. */
 sf_status sf_store_each_id(sf_store *store, const char *where, void (*each)(void *context, const char *id),
                            void *context);
-/* By id or an unambiguous beginning of it. */
+/* By id, by the one that an earlier version gave, or by an unambiguous beginning of either. */
 sf_status sf_store_find(sf_stored_run *out, sf_store *store, const char *id);
 sf_status sf_store_each_epoch(sf_store *store, const sf_stored_run *run,
                               void (*each)(void *context, const sf_epoch *row), void *context);
@@ -89,7 +90,8 @@ sf_status sf_store_check_list(sf_store *store);
  * or an unambiguous beginning of it; *removed is the whole. A run that a process is at is refused. */
 sf_status sf_store_delete(char removed[SF_RUN_ID_SIZE], sf_store *store, const char *id);
 
-/* The id a run of this task with these settings has; fills the settings with the task's recipe. */
+/* The id a run of this task with these settings has; fills the settings with the task's recipe. It is the hash of the
+ * numerics version, the data, and every setting that changes the run's numbers and is not at its default. */
 sf_status sf_run_identify(char id[SF_RUN_ID_SIZE], char attention[SF_SPELLING_SIZE], sf_config *config,
                           const char *task);
 

@@ -2,9 +2,11 @@
  *
  *   FAIL_ALLOCATION=N   malloc, calloc, realloc and their kin give NULL, once
  *   FAIL_WRITE=N        write, pwrite, fsync, fdatasync, rename, ftruncate and mkdir give ENOSPC, from then on
+ *   KILL_WRITE=N        the process dies at that call instead
  *   FAIL_COUNT=FILE     how many of each there were, written there at exit ("ALLOCATIONS WRITES") */
 #include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +20,7 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *block, size_t size);
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
-static atomic_long allocations, writes, fail_allocation = -1, fail_write = -1;
+static atomic_long allocations, writes, fail_allocation = -1, fail_write = -1, kill_write = -1;
 static atomic_int ready;
 
 static long from_environment(const char *name) {
@@ -29,6 +31,7 @@ static long from_environment(const char *name) {
 __attribute__((constructor)) static void begin(void) {
     fail_allocation = from_environment("FAIL_ALLOCATION");
     fail_write = from_environment("FAIL_WRITE");
+    kill_write = from_environment("KILL_WRITE");
     ready = 1;
 }
 
@@ -61,6 +64,7 @@ void *realloc(void *block, size_t size) {
 static int this_write_fails(int file) {
     if (!ready || file == STDOUT_FILENO || file == STDERR_FILENO) return 0;
     const long number = ++writes;
+    if (number == kill_write) raise(SIGKILL);
     if (fail_write <= 0 || number < fail_write) return 0;
     errno = ENOSPC;
     return 1;

@@ -103,26 +103,28 @@ static bool is_listed(const char *list, const char *word) {
 }
 
 /* Collects in each group's note the mechanisms that were asked for by another name. */
-static void list_asked(sf_study *study, const size_t *place_of) {
+static sf_status list_asked(sf_study *study, const size_t *place_of) {
     for (size_t m = 0; m < study->member_count; m++) {
-        char *list = study->groups[place_of[study->members[m].group]].note;
+        const char **note = &study->groups[place_of[study->members[m].group]].note;
         const char *asked = study->members[m].asked;
-        const size_t used = strlen(list), room = LIST_SIZE - used;
-        if (*asked == '\0' || is_listed(list, asked) || is_listed(list, OTHERS)) continue;
-        const bool fits = strlen(asked) + sizeof OTHERS + 4 < room;
-        snprintf(list + used, room, "%s%s", used > 0 ? ", " : "", fits ? asked : OTHERS);
+        if (*asked == '\0' || is_listed(*note, asked) || is_listed(*note, OTHERS)) continue;
+        char list[LIST_SIZE];
+        const bool fits = strlen(*note) + strlen(asked) + sizeof OTHERS + 4 < sizeof list;
+        snprintf(list, sizeof list, "%s%s%s", *note, **note != '\0' ? ", " : "", fits ? asked : OTHERS);
+        SF_TRY(sf_sentence_keep(note, list));
     }
+    return SF_OK;
 }
 
 /* Makes a sentence of the list. */
-static void say_asked(sf_group *group, const sf_planned_run *run) {
-    const size_t used = strlen(group->note);
-    if (used == 0) return;
+static sf_status say_asked(sf_group *group, const sf_planned_run *run) {
+    if (*group->note == '\0') return SF_OK;
     const bool several = strchr(group->note, ',') != NULL;
-    char keys[32] = "the longest sequence";
+    char keys[32] = "the longest sequence", text[LIST_SIZE + 128];
     if (!sf_run_data_is_tsv(run->task)) snprintf(keys, sizeof keys, "%lld", (long long)run->config.length);
-    snprintf(group->note + used, sizeof group->note - used, " keep%s every key of %s: %s %s attention",
-             several ? "" : "s", keys, several ? "they are" : "it is", run->attention);
+    snprintf(text, sizeof text, "%s keep%s every key of %s: %s %s attention", group->note, several ? "" : "s", keys,
+             several ? "they are" : "it is", run->attention);
+    return sf_sentence_keep(&group->note, text);
 }
 
 /* Puts members in the order of their groups; a run that was named twice is one member. */
@@ -224,8 +226,10 @@ static void find_grids(sf_study *study, const identity *groups, size_t count) {
 
 static sf_status make_groups(sf_study *study, const identity *groups, size_t count) {
     size_t *place_of;
-    study->group_count = count;
     SF_TRY(SF_NEW(&study->groups, count));
+    study->group_count = count;
+    for (size_t g = 0; g < count; g++)
+        study->groups[g].sentence = study->groups[g].best_sentence = study->groups[g].note = "";
     SF_TRY(SF_NEW(&study->first_members, count));
     SF_TRY(SF_NEW(&place_of, count));
     for (size_t g = 0; g < count; g++) {
@@ -234,10 +238,11 @@ static sf_status make_groups(sf_study *study, const identity *groups, size_t cou
         study->groups[g].baseline = baseline_of(groups, count, g);
     }
     find_grids(study, groups, count);
-    list_asked(study, place_of);
-    for (size_t g = 0; g < count; g++) say_asked(&study->groups[g], groups[g].run);
+    sf_status status = list_asked(study, place_of);
+    for (size_t g = 0; g < count && status == SF_OK; g++) status = say_asked(&study->groups[g], groups[g].run);
     order_members(study, place_of);
     sf_release(place_of);
+    SF_TRY(status);
     for (size_t from = 0, to; from < count; from = to) {
         for (to = from + 1; to < count && groups[to].task == groups[from].task;) to++;
         for (size_t g = from; g < to; g++)

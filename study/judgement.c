@@ -183,7 +183,8 @@ static sf_status summarize_group(judging *j, size_t g) {
     group->at_least = group->at_most = group->is_best = false;
     group->speed = group->accuracy = SF_UNTOLD;
     group->best_rival = g;
-    *group->sentence = *group->best_sentence = '\0';
+    sf_sentence_forget(&group->sentence);
+    sf_sentence_forget(&group->best_sentence);
     return SF_OK;
 }
 
@@ -264,7 +265,6 @@ static void take_verdict(sf_group *group, const sf_verdict *v) {
     group->accuracy_high = v->accuracy_interval.high;
     group->speed = v->speed;
     group->accuracy = v->accuracy;
-    snprintf(group->sentence, sizeof group->sentence, "%s", v->sentence);
 }
 
 static sf_status conclude_group(judging *j, size_t g) {
@@ -274,15 +274,14 @@ static sf_status conclude_group(judging *j, size_t g) {
         sf_verdict *v = &j->verdicts[g];
         SF_TRY(sf_conclude(v, &j->sides[g], &j->sides[group->baseline], &study->criterion));
         take_verdict(group, v);
+        SF_TRY(sf_sentence_keep(&group->sentence, v->sentence));
     }
     if (has_best_verdict(study, g)) {
         sf_verdict *v = &j->verdicts[study->group_count + g];
         SF_TRY(sf_conclude(v, &j->sides[g], &j->sides[group->best_rival], &study->criterion));
-        snprintf(group->best_sentence, sizeof group->best_sentence, "%s", v->sentence);
-    } else if (group->best_rival != g) {
-        snprintf(group->best_sentence, sizeof group->best_sentence, "%s", group->sentence);
+        return sf_sentence_keep(&group->best_sentence, v->sentence);
     }
-    return SF_OK;
+    return group->best_rival != g ? sf_sentence_keep(&group->best_sentence, group->sentence) : SF_OK;
 }
 
 static sf_status judge_tasks(judging *j) {

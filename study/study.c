@@ -22,7 +22,26 @@ sf_status sf_study_create(sf_study **out) {
     return sf_layer_set(&study->layers[SF_LAYER_BUILT_IN], "attention", "full,topk:5", 0);
 }
 
+sf_status sf_sentence_keep(const char **sentence, const char *text) {
+    char *copy;
+    sf_sentence_forget(sentence);
+    if (*text == '\0') return SF_OK;
+    SF_TRY(SF_NEW(&copy, strlen(text) + 1));
+    *sentence = strcpy(copy, text);
+    return SF_OK;
+}
+
+void sf_sentence_forget(const char **sentence) {
+    if (**sentence != '\0') sf_release((void *)*sentence);
+    *sentence = "";
+}
+
 static void forget_plan(sf_study *study) {
+    for (size_t g = 0; g < study->group_count; g++) {
+        sf_sentence_forget(&study->groups[g].sentence);
+        sf_sentence_forget(&study->groups[g].best_sentence);
+        sf_sentence_forget(&study->groups[g].note);
+    }
     sf_release(study->runs);
     sf_release(study->tasks);
     sf_release(study->members);

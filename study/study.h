@@ -46,6 +46,10 @@ sf_status sf_study_read_curves(sf_study *study, sf_store *store);
 /* How a run whose curve was read ended. */
 sf_outcome sf_study_outcome(const sf_study *study, size_t run);
 
+/* A sentence of a group: released before another takes its place, empty until then. */
+sf_status sf_sentence_keep(const char **sentence, const char *text);
+void sf_sentence_forget(const char **sentence);
+
 sf_status sf_study_begin_variant(sf_study *study, const char *name, size_t line);
 
 /* Groups study->runs by everything but the seed; labels[i] is the variant of membership i, "" for none. */

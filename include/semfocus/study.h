@@ -94,13 +94,13 @@ typedef struct sf_group { /* the runs of one task and variant: all but the seed 
     size_t speed_tests, accuracy_tests;             /* how many these are */
     double accuracy_difference, accuracy_low, accuracy_high; /* after the last epoch, points */
     sf_conclusion speed, accuracy;
-    char sentence[1536];      /* the verdict; empty for the baseline */
-    size_t mechanism;         /* the first group of the same mechanism on the same data: together they are a grid */
-    size_t rival;             /* the first group of the mechanism that this one is compared with there */
-    bool is_best;             /* the setting of that grid with which it converges soonest */
-    size_t best_rival;        /* the baseline's mechanism at its best setting; its own index: none */
-    char best_sentence[1536]; /* the verdict between these two; empty: there is none */
-    char note[512];           /* which mechanisms that were asked for are the same as this one, and why; or empty */
+    const char *sentence;      /* the verdict; empty for the baseline */
+    size_t mechanism;          /* the first group of the same mechanism on the same data: together they are a grid */
+    size_t rival;              /* the first group of the mechanism that this one is compared with there */
+    bool is_best;              /* the setting of that grid with which it converges soonest */
+    size_t best_rival;         /* the baseline's mechanism at its best setting; its own index: none */
+    const char *best_sentence; /* the verdict between these two; empty: there is none */
+    const char *note;          /* which mechanisms that were asked for are the same as this one, and why; or empty */
 } sf_group;
 
 /* Reads the results of the planned runs. Groups come in the order of the plan, task by task. */

@@ -44,10 +44,10 @@ static int find_omp(struct dl_phdr_info *library, size_t size, void *context) {
 #define COUNTS_MALLOC 1
 #pragma GCC visibility push(default) /* so that the shared libraries take these, too */
 /* The names are glibc's own for its allocator. */
-void *__libc_malloc(size_t size);                     // NOLINT(bugprone-reserved-identifier)
-void *__libc_calloc(size_t members, size_t size);     // NOLINT(bugprone-reserved-identifier)
-void *__libc_realloc(void *block, size_t size);       // NOLINT(bugprone-reserved-identifier)
-void *__libc_memalign(size_t alignment, size_t size); // NOLINT(bugprone-reserved-identifier)
+void *__libc_malloc(size_t size);                     // NOLINT
+void *__libc_calloc(size_t members, size_t size);     // NOLINT
+void *__libc_realloc(void *block, size_t size);       // NOLINT
+void *__libc_memalign(size_t alignment, size_t size); // NOLINT
 
 static void count(uintptr_t caller) {
     if (caller < omp_begin || caller >= omp_end) atomic_fetch_add(&taken, 1);

@@ -277,7 +277,7 @@ static void helpers_do_not_change_a_bit_of_bf16(void **state) {
     check_helpers(SF_BF16);
 }
 
-/* Not where keys are chosen by score: rounding makes nearly equal ones change places. */
+/* Not where keys are chosen by score: rounding makes nearly equal ones change places; see test_kernels_bf16.c. */
 static void bf16_is_near_the_reference(void **state) {
     (void)state;
     need_bf16();

@@ -1,6 +1,7 @@
 /* Products in bf16: against plain sums in double of numbers rounded here, for every way an operand may lie. On a
  * machine with AMX its tiles compute, elsewhere the vectors that stand in for them. */
 #include "instruction_set.h"
+#include "to_bf16.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -54,13 +55,6 @@ static void fill(float *x, uint64_t seed) {
         seed = seed * 6364136223846793005U + 1442695040888963407U;
         x[i] = (float)((double)(seed >> 33) / 2147483648.0 - 0.5) * (float)(1 << seed % 7);
     }
-}
-
-/* To 8 significant bits; halves away from zero. */
-static double to_bf16(double x) {
-    int exponent;
-    const double fraction = frexp(x, &exponent);
-    return ldexp(round(fraction * 256), exponent - 8);
 }
 
 static void round_all(double *out, const float *in) {

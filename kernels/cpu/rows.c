@@ -350,12 +350,12 @@ INLINE void weights_of(vf *weights, const float *scores, float largest, size_t c
 }
 
 /* Weights of whole words of 64 keys; `words` (1 or 2) and `drops` are constants where this is inlined. */
-INLINE void weigh_words(lane_sums *sums, float *row, float largest, const uint64_t *kept, float scale, size_t words,
-                        bool drops) {
+INLINE void weigh_words(lane_sums *sums, float *row, const float *scores, float largest, const uint64_t *kept,
+                        float scale, size_t words, bool drops) {
     const size_t count = side_by_side(words);
     vf weights[SIDE_BY_SIDE];
     for (size_t first = 0; first < words * PER_WORD; first += count) {
-        weights_of(weights, row + first * VL, largest, count);
+        weights_of(weights, scores + first * VL, largest, count);
         for (size_t i = 0, v = first; i < count; i++, v++) {
             sums->at[v % SUM_VECTORS] += weights[i];
             store(row + v * VL, drops ? kept_product(kept, v, weights[i], splat(scale)) : weights[i]);
@@ -364,12 +364,12 @@ INLINE void weigh_words(lane_sums *sums, float *row, float largest, const uint64
 }
 
 /* Of the last keys, fewer than 64. */
-INLINE void weigh_rest(lane_sums *sums, float *row, float largest, const uint64_t *kept, float scale, size_t keys,
-                       bool drops) {
+INLINE void weigh_rest(lane_sums *sums, float *row, const float *scores, float largest, const uint64_t *kept,
+                       float scale, size_t keys, bool drops) {
     for (size_t c = 0; c < keys; c += SUM_LANES)
         for (size_t v = 0; v < SUM_VECTORS; v++) {
             const size_t at = c + v * VL;
-            const vf weight = masked(real_bits(at, keys), exp_below_zero(load(row + at) - splat(largest)));
+            const vf weight = masked(real_bits(at, keys), exp_below_zero(load(scores + at) - splat(largest)));
             sums->at[v] += weight;
             store(row + at, drops ? kept_product(kept, at / VL, weight, splat(scale)) : weight);
         }
@@ -378,13 +378,17 @@ INLINE void weigh_rest(lane_sums *sums, float *row, float largest, const uint64_
 INLINE void weigh_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, float scale, bool drops) {
     for (size_t i = 0; i < tile->queries; i++) {
         float *row = tile->at + i * tile->row;
+        const float *scores = tile->scores + i * tile->scores_row;
         const uint64_t *kept = tile->kept + i * tile->kept_row;
         const float largest = sums->largest[i];
         lane_sums here = {0};
         size_t j = 0;
-        for (; tile->keys - j >= 128; j += 128) weigh_words(&here, row + j, largest, kept + j / 64, scale, 2, drops);
-        for (; tile->keys - j >= 64; j += 64) weigh_words(&here, row + j, largest, kept + j / 64, scale, 1, drops);
-        if (j < tile->keys) weigh_rest(&here, row + j, largest, kept + j / 64, scale, tile->keys - j, drops);
+        for (; tile->keys - j >= 128; j += 128)
+            weigh_words(&here, row + j, scores + j, largest, kept + j / 64, scale, 2, drops);
+        for (; tile->keys - j >= 64; j += 64)
+            weigh_words(&here, row + j, scores + j, largest, kept + j / 64, scale, 1, drops);
+        if (j < tile->keys)
+            weigh_rest(&here, row + j, scores + j, largest, kept + j / 64, scale, tile->keys - j, drops);
         sums->total[i] = sums->total[i] * sums->shrink[i] + total_of(here);
     }
 }
@@ -400,7 +404,7 @@ void sf_softmax_draw(const sf_softmax_tile *tile, const sf_weight_drop *drop) {
 void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, sf_drop_mask mask) {
     float before[SF_QUERY_TILE] = {0};
     for (size_t i = 0; i < tile->queries; i++) {
-        const float largest = largest_of(tile->at + i * tile->row, tile->keys);
+        const float largest = largest_of(tile->scores + i * tile->scores_row, tile->keys);
         before[i] = sums->largest[i];
         sums->largest[i] = before[i] > largest ? before[i] : largest;
     }
@@ -433,20 +437,21 @@ INLINE void slope_vector(float *row, float *slopes, vf weight, const row_slopes 
 }
 
 /* As weigh_words and weigh_rest: weights again, and the gradients of the scores. */
-INLINE void slope_words(float *row, float *slopes, const row_slopes *by, const uint64_t *kept, size_t words,
-                        bool drops) {
+INLINE void slope_words(float *row, float *slopes, const float *scores, const row_slopes *by, const uint64_t *kept,
+                        size_t words, bool drops) {
     const size_t count = side_by_side(words);
     vf weights[SIDE_BY_SIDE];
     for (size_t first = 0; first < words * PER_WORD; first += count) {
-        weights_of(weights, row + first * VL, by->stats.largest, count);
+        weights_of(weights, scores + first * VL, by->stats.largest, count);
         for (size_t i = 0, v = first; i < count; i++, v++)
             slope_vector(row + v * VL, slopes + v * VL, weights[i], by, kept, v, drops);
     }
 }
 
-INLINE void slope_rest(float *row, float *slopes, const row_slopes *by, const uint64_t *kept, size_t keys, bool drops) {
+INLINE void slope_rest(float *row, float *slopes, const float *scores, const row_slopes *by, const uint64_t *kept,
+                       size_t keys, bool drops) {
     for (size_t c = 0; c < keys; c += VL) {
-        const vf weight = masked(real_bits(c, keys), exp_below_zero(load(row + c) - splat(by->stats.largest)));
+        const vf weight = masked(real_bits(c, keys), exp_below_zero(load(scores + c) - splat(by->stats.largest)));
         slope_vector(row + c, slopes + c, weight, by, kept, c / VL, drops);
     }
 }
@@ -455,12 +460,15 @@ INLINE void slope_rows(const sf_softmax_tile *tile, float *slopes, const sf_soft
                        float scale, float kept_scale, bool drops) {
     for (size_t i = 0; i < tile->queries; i++) {
         float *row = tile->at + i * tile->row, *slopes_here = slopes + i * tile->row;
+        const float *scores = tile->scores + i * tile->scores_row;
         const uint64_t *kept = tile->kept + i * tile->kept_row;
         const row_slopes by = {stats[i], means[i], scale, kept_scale};
         size_t j = 0;
-        for (; tile->keys - j >= 128; j += 128) slope_words(row + j, slopes_here + j, &by, kept + j / 64, 2, drops);
-        for (; tile->keys - j >= 64; j += 64) slope_words(row + j, slopes_here + j, &by, kept + j / 64, 1, drops);
-        if (j < tile->keys) slope_rest(row + j, slopes_here + j, &by, kept + j / 64, tile->keys - j, drops);
+        for (; tile->keys - j >= 128; j += 128)
+            slope_words(row + j, slopes_here + j, scores + j, &by, kept + j / 64, 2, drops);
+        for (; tile->keys - j >= 64; j += 64)
+            slope_words(row + j, slopes_here + j, scores + j, &by, kept + j / 64, 1, drops);
+        if (j < tile->keys) slope_rest(row + j, slopes_here + j, scores + j, &by, kept + j / 64, tile->keys - j, drops);
     }
 }
 

@@ -48,12 +48,22 @@ static bool is_traced(size_t first_key) {
     return first_key < SF_DRAWN_KEYS;
 }
 
+/* Whether the scores of a tile's keys are kept for the backward pass: computing the first ones again would take longer
+ * than reading them, and their memory is linear in T. */
+static bool is_scored(const sf_head *head, size_t first_key) {
+    _Static_assert(SF_SCORED_KEYS % SF_KEY_TILE == 0, "a tile is kept as a whole");
+    return head->job->gradient != NULL && first_key < SF_SCORED_KEYS;
+}
+
 static sf_softmax_tile tile_at(const sf_head *head, float *at, uint64_t *kept /* [ROWS,TILE_WORDS] */, size_t query,
                                size_t key) {
-    const size_t T = head->job->plan->model->shape.T, words = sf_drawn_words(T);
+    const size_t T = head->job->plan->model->shape.T, words = sf_drawn_words(T), scored = sf_scored_row(T);
     uint64_t *traced = head->trace->drawn + (head->slot * T + query) * words;
+    float *scores = head->trace->scores + (head->slot * T + query) * scored;
     return (sf_softmax_tile){.at = at,
                              .row = SF_KEY_TILE,
+                             .scores = is_scored(head, key) ? scores + key : at,
+                             .scores_row = is_scored(head, key) ? scored : SF_KEY_TILE,
                              .kept = is_traced(key) ? traced + key / 64 : kept,
                              .kept_row = is_traced(key) ? words : TILE_WORDS,
                              .first_query = query,
@@ -62,14 +72,18 @@ static sf_softmax_tile tile_at(const sf_head *head, float *at, uint64_t *kept /*
                              .keys = sf_smaller(T - key, SF_KEY_TILE)};
 }
 
+static void score_tile(const shared_head *by, sf_left queries, const sf_softmax_tile *tile) {
+    sf_gemm(tile->scores, tile->scores_row, queries, sf_right_from(by->keys_t, 0, tile->first_key), NULL, false,
+            tile->queries, sf_padded(tile->keys), by->head->job->plan->rows.Cp);
+}
+
 /* Shrinks what the context holds of earlier keys, and adds what these keys give. */
 static void forward_tile(const shared_head *by, sf_left queries, sf_softmax_sums *sums, const sf_softmax_tile *tile) {
     const sf_head *head = by->head;
     const size_t Cp = head->job->plan->rows.Cp, stride = head->context_stride, rows = tile->queries;
     float *context = head->context + tile->first_query * stride;
     const bool more = tile->first_key > 0;
-    sf_gemm(tile->at, tile->row, queries, sf_right_from(by->keys_t, 0, tile->first_key), NULL, false, rows,
-            sf_padded(tile->keys), Cp);
+    score_tile(by, queries, tile);
     sf_softmax_draw(tile, &head->drop);
     sf_softmax_rows(tile, sums, head->drop.mask);
     for (size_t i = 0; i < rows && more; i++)
@@ -137,7 +151,7 @@ static void backward_tile(const shared_head *by, query_rows of, const sf_softmax
     const size_t Cp = plan->rows.Cp, stride = head->stride, width = sf_padded(tile->keys), row = tile->row;
     const size_t rows = tile->queries, query = tile->first_query;
     const float *dots = head->job->work->drow + query;
-    sf_gemm(tile->at, row, of.q, sf_right_from(by->keys_t, 0, tile->first_key), NULL, false, rows, width, Cp);
+    if (!is_scored(head, tile->first_key)) score_tile(by, of.q, tile);
     sf_gemm(dtile, row, of.dcontext, sf_right_from(by->values_t, 0, tile->first_key), NULL, false, rows, width, Cp);
     if (!is_traced(tile->first_key)) sf_softmax_draw(tile, &head->drop);
     sf_softmax_rows_backward(tile, dtile, stats_of(head) + query, dots, plan->score_scale, head->drop.mask);
@@ -184,7 +198,7 @@ void sf_dense_backward(const sf_head *head) {
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, Tp = plan->rows.Tp;
     const sf_right values_t = sf_transpose_to_panels(work->values_t, 1.0F, head->v, head->stride, T, Cp);
     const shared_head task = {.head = head,
-                              .keys_t = sf_scaled_keys(head),
+                              .keys_t = T > SF_SCORED_KEYS ? sf_scaled_keys(head) : (sf_right){0},
                               .values_t = sf_prepare(work->across[1], values_t, Cp, Tp),
                               .keys = sf_prepare(work->upright[0], sf_plain(head->k, head->stride), T, Cp)};
     for (size_t i = 0; i < T; i++)

@@ -69,7 +69,7 @@ static void select_by_score(const sf_head *head, sf_right keys_t) {
 /* `vectors` vectors of the sum of factors[n] * rows[keys[n]]: a constant where this is inlined. */
 INLINE void mix_columns(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors,
                         size_t count, size_t vectors) {
-    vf sums[4] = {{0}};
+    vf sums[HELD] = {{0}};
     for (size_t n = 0; n < count; n++)
         for (size_t v = 0; v < vectors; v++)
             sums[v] = multiply_add(splat(factors[n]), load(rows + keys[n] * stride + v * VL), sums[v]);
@@ -78,17 +78,27 @@ INLINE void mix_columns(float *out, const float *rows, size_t stride, const uint
 
 INLINE void mix(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors, size_t count,
                 size_t N) {
-    const size_t four = 4 * (size_t)VL;
+    enum { WIDE = HELD < 8 ? HELD : 8 };
+    const size_t wide = WIDE * (size_t)VL;
     size_t c = 0;
-    for (; c + four <= N; c += four) mix_columns(out + c, rows + c, stride, keys, factors, count, 4);
+    for (; c + wide <= N; c += wide) mix_columns(out + c, rows + c, stride, keys, factors, count, WIDE);
     for (; c < N; c += VL) mix_columns(out + c, rows + c, stride, keys, factors, count, 1);
 }
 
-static void score_kept(const kept_row *row, const sf_head *head, size_t query) {
-    const size_t Cp = head->job->plan->rows.Cp;
+INLINE void score_kept(const kept_row *row, const sf_head *head, size_t query, size_t N) {
     const float *q = head->q + query * head->stride;
-    for (size_t n = 0; n < row->count; n++)
-        row->weights[n] = head->job->plan->score_scale * dot(q, head->k + row->keys[n] * head->stride, Cp);
+    vf held[HELD];
+    hold(held, q, N);
+    for (size_t n = 0; n < row->count; n++) {
+        const float *k = head->k + row->keys[n] * head->stride;
+        lane_sums sums = {0};
+        for (size_t c = 0; c < N; c += SUM_LANES)
+            for (size_t v = 0; v < SUM_VECTORS; v++) {
+                const size_t at = c + v * VL;
+                sums.at[v] = multiply_add(held_or_loaded(held, q, at, N), load(k + at), sums.at[v]);
+            }
+        row->weights[n] = head->job->plan->score_scale * total_of(sums);
+    }
 }
 
 /* VL floats of a row of `count` from `at` on, 0 beyond its end. */
@@ -117,6 +127,70 @@ static void softmax(float *weights, size_t count) {
         }
     const float inverse = 1.0F / total_of(sums);
     for (size_t n = 0; n < count; n++) weights[n] *= inverse;
+}
+
+/* VL queries that keep as many keys each, at most one for each partial sum of a row: a lane each. */
+typedef struct query_lanes {
+    vf at[SUM_LANES];
+} query_lanes;
+
+/* From VL rows of `count` floats, one after the other; what is not there is 0. */
+INLINE void load_lanes(query_lanes *lanes, const float *rows /* [VL,count] */, size_t count) {
+    for (size_t n = 0; n < SUM_LANES; n += VL) {
+        for (size_t i = 0; i < VL; i++)
+            lanes->at[n + i] = n < count ? load_within(rows, i * count + n, VL * count) : splat(0.0F);
+        if (n < count) transpose_lanes(lanes->at + n);
+    }
+    for (size_t n = count; n < SUM_LANES; n++) lanes->at[n] = splat(0.0F);
+}
+
+/* A store may reach into the next row, whose own stores come after it. */
+INLINE void store_lanes(float *rows /* [VL,count] */, const query_lanes *lanes, size_t count) {
+    vf squares[SUM_LANES];
+    for (size_t n = 0; n < SUM_LANES; n++) squares[n] = lanes->at[n];
+    for (size_t n = 0; n < count; n += VL) transpose_lanes(squares + n);
+    for (size_t i = 0; i < VL; i++)
+        for (size_t n = 0; n < count; n += VL) store_within(rows, i * count + n, VL * count, squares[n + i]);
+}
+
+/* As total_of, for every lane. */
+INLINE vf totals_of(const query_lanes *sums) {
+    vf eight[SUM_LANES / 2];
+    for (size_t l = 0; l < SUM_LANES / 2; l++) eight[l] = sums->at[l] + sums->at[l + SUM_LANES / 2];
+    return total_of_eight(eight);
+}
+
+/* As softmax, for every lane. */
+INLINE void softmax_lanes(query_lanes *lanes, size_t count) {
+    vf largest = lanes->at[0];
+    for (size_t n = 1; n < count; n++) largest = max_of(lanes->at[n], largest);
+    for (size_t n = 0; n < count; n += SIDE_BY_SIDE) {
+        for (size_t i = 0; i < SIDE_BY_SIDE; i++) lanes->at[n + i] -= largest;
+        exp_each_below_zero(lanes->at + n, SIDE_BY_SIDE);
+    }
+    for (size_t n = count; n < SUM_LANES; n++) lanes->at[n] = splat(0.0F);
+    const vf inverse = splat(1.0F) / totals_of(lanes);
+    for (size_t n = 0; n < count; n++) lanes->at[n] *= inverse;
+}
+
+/* Slopes of the weights become those of the scores. */
+INLINE void softmax_lanes_backward(query_lanes *slopes, const query_lanes *weights, float scale, size_t count) {
+    query_lanes products = {0};
+    for (size_t n = 0; n < count; n++) products.at[n] = multiply_add(weights->at[n], slopes->at[n], splat(0.0F));
+    const vf mean = totals_of(&products);
+    for (size_t n = 0; n < count; n++) slopes->at[n] = weights->at[n] * (slopes->at[n] - mean) * splat(scale);
+}
+
+/* Whether VL queries from `query` on can go side by side. */
+INLINE bool goes_in_lanes(const sf_head *head, size_t query) {
+    const sf_cpu_plan *plan = head->job->plan;
+    const size_t *offsets = plan->pattern.offsets + query;
+    const size_t count = offsets[1] - offsets[0];
+    if (head->trace->kept_scores != NULL || query + VL > head->first_query + head->queries || count > SUM_LANES)
+        return false;
+    for (size_t i = 2; i <= VL; i++)
+        if (offsets[i] - offsets[i - 1] != count) return false;
+    return count > 0;
 }
 
 /* Kept scores, held in weights, become weights. */
@@ -175,6 +249,50 @@ static sf_selects_by selects_by_of(const sf_head *head) {
     return head->job->plan->model->shape.attention.selector->selects_by;
 }
 
+/* The row of query i of some that keep as many keys each. */
+INLINE kept_row nth_row(kept_row first, size_t i) {
+    first.keys += i * first.count;
+    first.weights += i * first.count;
+    if (first.factors != NULL) first.factors += i * first.count;
+    return first;
+}
+
+/* VL queries side by side; their weights lie one after the other. */
+INLINE void attend_in_lanes(const sf_head *head, size_t first, size_t N) {
+    const kept_row all = row_of(head, first);
+    float mixed[VL * SUM_LANES];
+    query_lanes lanes;
+    for (size_t i = 0; i < VL && selects_by_of(head) != SF_BY_SCORE; i++) {
+        const kept_row row = nth_row(all, i);
+        score_kept(&row, head, first + i, N);
+    }
+    load_lanes(&lanes, all.weights, all.count);
+    softmax_lanes(&lanes, all.count);
+    store_lanes(all.weights, &lanes, all.count);
+    for (size_t n = 0; n < VL * all.count; n += VL)
+        store(mixed + n, all.factors != NULL ? load(all.factors + n) * load(all.weights + n) : load(all.weights + n));
+    for (size_t i = 0; i < VL; i++)
+        mix(head->context + (first + i) * head->context_stride, head->v, head->stride, nth_row(all, i).keys,
+            mixed + i * all.count, all.count, N);
+}
+
+INLINE void attend_to_kept(const sf_head *head, size_t N) {
+    const size_t end = head->first_query + head->queries;
+    for (size_t i = head->first_query, next; i < end && !sf_stop_asked(head->job->stop); i = next) {
+        if (goes_in_lanes(head, i)) {
+            attend_in_lanes(head, i, N);
+            next = i + VL;
+            continue;
+        }
+        const kept_row row = row_of(head, i);
+        if (selects_by_of(head) != SF_BY_SCORE) score_kept(&row, head, i, N);
+        weigh(&row, head);
+        mix(head->context + i * head->context_stride, head->v, head->stride, row.keys, dropped(&row, head), row.count,
+            N);
+        next = i + 1;
+    }
+}
+
 /* Queries of a head, a tile of them at most. */
 static void forward_tile(const sf_head *head, sf_right keys_t) {
     const sf_selects_by selects_by = selects_by_of(head);
@@ -185,13 +303,10 @@ static void forward_tile(const sf_head *head, sf_right keys_t) {
         select_generic(selected_keys(head, i), head, NULL, i);
     }
     draw_factors(head);
-    for (size_t i = head->first_query; i < end && !sf_stop_asked(head->job->stop); i++) {
-        const kept_row row = row_of(head, i);
-        if (selects_by != SF_BY_SCORE) score_kept(&row, head, i);
-        weigh(&row, head);
-        mix(head->context + i * head->context_stride, head->v, head->stride, row.keys, dropped(&row, head), row.count,
-            Cp);
-    }
+    if (Cp == COMMON_N)
+        attend_to_kept(head, COMMON_N);
+    else
+        attend_to_kept(head, Cp);
 }
 
 typedef struct shared_head { /* a part of it is a tile of queries */
@@ -229,25 +344,82 @@ void sf_kept_clear(const sf_head *head, size_t first_key, size_t keys) {
     }
 }
 
-void sf_kept_backward(const sf_head *head) {
-    const sf_cpu_plan *plan = head->job->plan;
-    const size_t Cp = plan->rows.Cp;
-    float *drow = head->job->work->drow;
-    const size_t end = head->first_query + head->queries;
-    for (size_t i = head->first_query; i < end && !sf_stop_asked(head->job->stop); i++) {
-        const kept_row row = row_of(head, i);
-        const float *dcontext = head->dcontext + i * head->context_stride, *q = head->q + i * head->stride;
-        for (size_t n = 0; n < row.count; n++) {
-            const size_t at = row.keys[n] * head->stride;
-            const float factor = row.factors != NULL ? row.factors[n] : 1.0F;
-            drow[n] = factor * dot(dcontext, head->v + at, Cp);
-            add_scaled(head->dv + at, factor * row.weights[n], dcontext, Cp);
-        }
-        weigh_backward(drow, &row, head);
-        for (size_t n = 0; n < row.count; n++) {
-            drow[n] *= plan->score_scale;
-            add_scaled(head->dk + row.keys[n] * head->stride, drow[n], q, Cp);
-        }
-        mix(head->dq + i * head->stride, head->k, head->stride, row.keys, drow, row.count, Cp);
+/* The gradients of the weights, and of the values. */
+INLINE void values_backward(float *slopes /* [count] */, const kept_row *row, const sf_head *head, size_t query,
+                            size_t N) {
+    const float *dcontext = head->dcontext + query * head->context_stride;
+    vf held[HELD];
+    hold(held, dcontext, N);
+    for (size_t n = 0; n < row->count; n++) {
+        const float *value = head->v + row->keys[n] * head->stride;
+        float *dvalue = head->dv + row->keys[n] * head->stride;
+        const float factor = row->factors != NULL ? row->factors[n] : 1.0F;
+        const vf weight = splat(factor * row->weights[n]);
+        lane_sums sums = {0};
+        for (size_t c = 0; c < N; c += SUM_LANES)
+            for (size_t v = 0; v < SUM_VECTORS; v++) {
+                const size_t at = c + v * VL;
+                const vf up = held_or_loaded(held, dcontext, at, N);
+                sums.at[v] = multiply_add(up, load(value + at), sums.at[v]);
+                store(dvalue + at, multiply_add(weight, up, load(dvalue + at)));
+            }
+        slopes[n] = factor * total_of(sums);
     }
+}
+
+/* The gradients of keys and query from those of the scores. */
+INLINE void scores_backward(const float *slopes /* [count] */, const kept_row *row, const sf_head *head, size_t query,
+                            size_t N) {
+    const float *q = head->q + query * head->stride;
+    vf held[HELD];
+    hold(held, q, N);
+    for (size_t n = 0; n < row->count; n++) {
+        float *dkey = head->dk + row->keys[n] * head->stride;
+        for (size_t c = 0; c < N; c += VL)
+            store(dkey + c, multiply_add(splat(slopes[n]), held_or_loaded(held, q, c, N), load(dkey + c)));
+    }
+    mix(head->dq + query * head->stride, head->k, head->stride, row->keys, slopes, row->count, N);
+}
+
+INLINE void backward_in_lanes(const sf_head *head, size_t first, size_t N) {
+    const kept_row all = row_of(head, first);
+    float slopes[VL * SUM_LANES];
+    for (size_t i = 0; i < VL; i++) {
+        const kept_row row = nth_row(all, i);
+        values_backward(slopes + i * all.count, &row, head, first + i, N);
+    }
+    query_lanes weights, lanes;
+    load_lanes(&weights, all.weights, all.count);
+    load_lanes(&lanes, slopes, all.count);
+    softmax_lanes_backward(&lanes, &weights, head->job->plan->score_scale, all.count);
+    store_lanes(slopes, &lanes, all.count);
+    for (size_t i = 0; i < VL; i++) {
+        const kept_row row = nth_row(all, i);
+        scores_backward(slopes + i * all.count, &row, head, first + i, N);
+    }
+}
+
+INLINE void backward_of_kept(const sf_head *head, size_t N) {
+    const size_t end = head->first_query + head->queries;
+    float *slopes = head->job->work->drow;
+    for (size_t i = head->first_query, next; i < end && !sf_stop_asked(head->job->stop); i = next) {
+        if (goes_in_lanes(head, i)) {
+            backward_in_lanes(head, i, N);
+            next = i + VL;
+            continue;
+        }
+        const kept_row row = row_of(head, i);
+        values_backward(slopes, &row, head, i, N);
+        weigh_backward(slopes, &row, head);
+        for (size_t n = 0; n < row.count; n++) slopes[n] *= head->job->plan->score_scale;
+        scores_backward(slopes, &row, head, i, N);
+        next = i + 1;
+    }
+}
+
+void sf_kept_backward(const sf_head *head) {
+    if (head->job->plan->rows.Cp == COMMON_N)
+        backward_of_kept(head, COMMON_N);
+    else
+        backward_of_kept(head, head->job->plan->rows.Cp);
 }

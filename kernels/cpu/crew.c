@@ -33,6 +33,7 @@ static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan)
     TAKE(t->qkv, R * 3 * HCp);
     TAKE(t->stats, plan->dense ? 2 * s->H * R : 0);
     TAKE(t->drawn, plan->dense ? s->H * R * sf_drawn_words(s->T) : 0);
+    TAKE(t->scores, plan->dense ? s->H * R * sf_scored_row(s->T) : 0);
     TAKE(t->weights, kept);
     TAKE(t->factors, kept);
     if (s->attention.weighting != &sf_weighting_softmax) TAKE(t->kept_scores, kept);

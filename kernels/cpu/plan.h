@@ -14,6 +14,7 @@ enum {
     SF_KEY_TILE = 128,  /* keys of a tile of the dense kernel */
     SF_DRAWN_KEYS =
         1024, /* first keys of a query, for which the dense kernel keeps what dropout drew: 128 bytes at most */
+    SF_SCORED_KEYS = 128, /* first keys of a query, whose scores the dense kernel keeps for the backward pass */
     SF_GROUP_ROWS =
         128,       /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
     SF_CHUNKS = 8, /* a batch of B is cut into min(B, 8) chunks */
@@ -64,6 +65,7 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     float *qkv;             /* [R,3,H,Cp] */
     float *stats;           /* [group,H,T,2]: dense kernel */
     uint64_t *drawn;        /* [group,H,T,sf_drawn_words]: dense kernel, which weights dropout keeps */
+    float *scores;          /* [group,H,T,sf_scored_row]: dense kernel */
     float *weights;         /* [group,H,kept]: kept kernel */
     float *factors;         /* [group,H,kept]: what dropout makes of them */
     double *kept_scores;    /* [group,H,kept]: kept kernel with a weighting other than softmax */
@@ -77,6 +79,11 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
 /* Words of `drawn` a query. */
 static inline size_t sf_drawn_words(size_t T) {
     return sf_kept_words(sf_smaller(T, SF_DRAWN_KEYS));
+}
+
+/* Floats of `scores` per query. */
+static inline size_t sf_scored_row(size_t T) {
+    return sf_smaller(sf_padded(T), SF_SCORED_KEYS);
 }
 
 typedef struct sf_workspace { /* one worker's */

@@ -13,53 +13,69 @@ INLINE vf only_real(vf v, size_t at, size_t C, size_t Cp) {
     return C == Cp ? v : masked(real_bits(at, C), v);
 }
 
+INLINE void norm_row(float *y, float *rstd, const float *x, float epsilon, size_t C, size_t Cp) {
+    const float inverse = 1.0F / (float)C;
+    vf held[HELD];
+    lane_sums sums = {0}, squares = {0};
+    hold(held, x, Cp);
+    for (size_t c = 0; c < Cp; c += SUM_LANES)
+        for (size_t v = 0; v < SUM_VECTORS; v++) sums.at[v] += held_or_loaded(held, x, c + v * VL, Cp);
+    const vf mean = splat(total_of(sums) * inverse);
+    for (size_t c = 0; c < Cp; c += SUM_LANES)
+        for (size_t v = 0; v < SUM_VECTORS; v++) {
+            const size_t at = c + v * VL;
+            const vf centred = only_real(held_or_loaded(held, x, at, Cp) - mean, at, C, Cp);
+            squares.at[v] = multiply_add(centred, centred, squares.at[v]);
+            if (Cp == COMMON_N)
+                held[at / VL] = centred;
+            else
+                store(y + at, centred);
+        }
+    const float variance = total_of(squares) * inverse;
+    /* Without variance and epsilon the output and its gradient are 0 by definition. */
+    const float factor = epsilon == 0.0F && all_equal(x, C) ? 0.0F : 1.0F / sqrtf(variance + epsilon);
+    *rstd = factor;
+    for (size_t c = 0; c < Cp; c += VL) store(y + c, held_or_loaded(held, y, c, Cp) * splat(factor));
+}
+
 void sf_rows_norm(float *y /* [R,Cp] */, float *rstd /* [R] */, const float *x /* [R,Cp] */, float epsilon, size_t R,
                   size_t C) {
     const size_t Cp = sf_padded(C);
-    const float inverse = 1.0F / (float)C;
     for (size_t r = 0; r < R; r++) {
-        const float *in = x + r * Cp;
-        float *out = y + r * Cp;
-        lane_sums sums = {0}, squares = {0};
-        for (size_t c = 0; c < Cp; c += SUM_LANES)
-            for (size_t v = 0; v < SUM_VECTORS; v++) sums.at[v] += load(in + c + v * VL);
-        const vf mean = splat(total_of(sums) * inverse);
-        for (size_t c = 0; c < Cp; c += SUM_LANES)
-            for (size_t v = 0; v < SUM_VECTORS; v++) {
-                const size_t at = c + v * VL;
-                const vf centred = only_real(load(in + at) - mean, at, C, Cp);
-                squares.at[v] = multiply_add(centred, centred, squares.at[v]);
-                store(out + at, centred);
-            }
-        const float variance = total_of(squares) * inverse;
-        /* Without variance and epsilon the output and its gradient are 0 by definition. */
-        rstd[r] = epsilon == 0.0F && all_equal(in, C) ? 0.0F : 1.0F / sqrtf(variance + epsilon);
-        const vf factor = splat(rstd[r]);
-        for (size_t c = 0; c < Cp; c += VL) store(out + c, load(out + c) * factor);
+        const size_t at = r * Cp;
+        if (C == COMMON_N)
+            norm_row(y + at, &rstd[r], x + at, epsilon, COMMON_N, COMMON_N);
+        else
+            norm_row(y + at, &rstd[r], x + at, epsilon, C, Cp);
+    }
+}
+
+INLINE void norm_row_backward(float *dx, const float *dy, const float *y, float rstd, bool add, size_t C, size_t Cp) {
+    const float inverse = 1.0F / (float)C;
+    lane_sums sums = {0}, dots = {0};
+    for (size_t c = 0; c < Cp; c += SUM_LANES)
+        for (size_t v = 0; v < SUM_VECTORS; v++) {
+            const vf slope = load(dy + c + v * VL);
+            sums.at[v] += slope;
+            dots.at[v] = multiply_add(slope, load(y + c + v * VL), dots.at[v]);
+        }
+    const vf mean = splat(total_of(sums) * inverse), along = splat(total_of(dots) * inverse);
+    for (size_t c = 0; c < Cp; c += VL) {
+        const vf across = multiply_subtract(load(y + c), along, load(dy + c) - mean);
+        const vf slope = only_real(across, c, C, Cp);
+        store(dx + c, add ? multiply_add(splat(rstd), slope, load(dx + c)) : splat(rstd) * slope);
     }
 }
 
 void sf_rows_norm_backward(float *dx /* [R,Cp] */, const float *dy /* [R,Cp] */, const float *y /* [R,Cp] */,
                            const float *rstd /* [R] */, bool add, size_t R, size_t C) {
     const size_t Cp = sf_padded(C);
-    const float inverse = 1.0F / (float)C;
     for (size_t r = 0; r < R; r++) {
-        const float *up = dy + r * Cp, *normed = y + r * Cp;
-        float *out = dx + r * Cp;
-        lane_sums sums = {0}, dots = {0};
-        for (size_t c = 0; c < Cp; c += SUM_LANES)
-            for (size_t v = 0; v < SUM_VECTORS; v++) {
-                const vf slope = load(up + c + v * VL);
-                sums.at[v] += slope;
-                dots.at[v] = multiply_add(slope, load(normed + c + v * VL), dots.at[v]);
-            }
-        const vf mean = splat(total_of(sums) * inverse), along = splat(total_of(dots) * inverse);
-        const vf factor = splat(rstd[r]);
-        for (size_t c = 0; c < Cp; c += VL) {
-            const vf across = multiply_subtract(load(normed + c), along, load(up + c) - mean);
-            const vf slope = only_real(across, c, C, Cp);
-            store(out + c, add ? multiply_add(factor, slope, load(out + c)) : factor * slope);
-        }
+        const size_t at = r * Cp;
+        if (C == COMMON_N)
+            norm_row_backward(dx + at, dy + at, y + at, rstd[r], add, COMMON_N, COMMON_N);
+        else
+            norm_row_backward(dx + at, dy + at, y + at, rstd[r], add, C, Cp);
     }
 }
 
@@ -89,8 +105,7 @@ INLINE vf activate(vf z, sf_activation activation) {
     vf a, b;
     switch (activation) {
     case SF_RELU:
-        /* written so that NaN stays NaN */
-        return if_less(z, splat(0.0F), splat(0.0F), z);
+        return max_of(splat(0.0F), z); /* NaN stays NaN, -0 stays -0 */
     case SF_GELU:
         normal(&a, &b, z);
         return z * a;
@@ -255,29 +270,47 @@ void sf_keep_factors_of(float *factors /* [offsets[any]] */, sf_drop_mask mask, 
     }
 }
 
-void sf_rows_drop(float *y, bool add, const float *x /* [R,padded columns] */, sf_drop_mask mask,
-                  const uint64_t *kept /* [R,columns / 64 rounded up] */, size_t R, size_t columns) {
-    const size_t padded = sf_padded(columns), groups = sf_kept_words(columns);
+/* `columns`, `add` and `drops` are constants where this is inlined. */
+INLINE void drop_rows(float *y, bool add, const float *x, float scale, bool drops, const uint64_t *kept, size_t R,
+                      size_t columns) {
+    const size_t padded = sf_padded(columns), words = sf_kept_words(columns);
     for (size_t r = 0; r < R; r++)
-        for (size_t c = 0; c < padded; c += VL) {
-            const size_t at = r * padded + c;
-            const vf factor = mask.threshold > 0
-                                  ? masked((uint32_t)(kept[r * groups + c / 64] >> c % 64), splat(mask.scale))
-                                  : splat(1.0F);
+        for (size_t v = 0; v < padded / VL; v++) {
+            const size_t at = r * padded + v * VL;
+            const vf factor = drops ? kept_lanes(kept + r * words, v, splat(scale)) : splat(1.0F);
             store(y + at, add ? multiply_add(load(x + at), factor, load(y + at)) : load(x + at) * factor);
         }
+}
+
+void sf_rows_drop(float *y, bool add, const float *x /* [R,padded columns] */, sf_drop_mask mask,
+                  const uint64_t *kept /* [R,columns / 64 rounded up] */, size_t R, size_t columns) {
+    if (mask.threshold == 0)
+        drop_rows(y, add, x, 1.0F, false, kept, R, columns);
+    else if (columns != COMMON_N)
+        drop_rows(y, add, x, mask.scale, true, kept, R, columns);
+    else if (add)
+        drop_rows(y, true, x, mask.scale, true, kept, R, COMMON_N);
+    else
+        drop_rows(y, false, x, mask.scale, true, kept, R, COMMON_N);
 }
 
 void sf_rows_add(float *x, const float *y, size_t count) {
     for (size_t i = 0; i < count; i += VL) store(x + i, load(x + i) + load(y + i));
 }
 
+/* `vectors` vectors side by side, a constant where this is inlined: a chain of additions alone waits for itself. */
+INLINE void sum_columns(float *sums, bool add, const float *x, size_t x_row, size_t R, size_t vectors) {
+    vf chains[HELD] = {{0}};
+    for (size_t r = 0; r < R; r++)
+        for (size_t v = 0; v < vectors; v++) chains[v] += load(x + r * x_row + v * VL);
+    for (size_t v = 0; v < vectors; v++) store(sums + v * VL, add ? load(sums + v * VL) + chains[v] : chains[v]);
+}
+
 void sf_rows_sum(float *sums /* [N] */, bool add, const float *x /* [R,N] */, size_t x_row, size_t R, size_t N) {
-    for (size_t n = 0; n < N; n += VL) {
-        vf sum = {0};
-        for (size_t r = 0; r < R; r++) sum += load(x + r * x_row + n);
-        store(sums + n, add ? load(sums + n) + sum : sum);
-    }
+    enum { WIDE = HELD < 8 ? HELD : 8 };
+    size_t n = 0;
+    for (; n + WIDE * VL <= N; n += WIDE * VL) sum_columns(sums + n, add, x + n, x_row, R, WIDE);
+    for (; n < N; n += VL) sum_columns(sums + n, add, x + n, x_row, R, 1);
 }
 
 float sf_dot(const float *a, const float *b, size_t N) {
@@ -311,51 +344,51 @@ INLINE size_t side_by_side(size_t words) {
     return words * PER_WORD < SIDE_BY_SIDE ? words * PER_WORD : SIDE_BY_SIDE;
 }
 
-INLINE uint32_t bits_of_vector(const uint64_t *kept, size_t v) {
-    return (uint32_t)(kept[v / PER_WORD] >> v % PER_WORD * VL);
-}
-
 INLINE void weights_of(vf *weights, const float *scores, float largest, size_t count) {
     for (size_t i = 0; i < count; i++) weights[i] = load(scores + i * VL) - splat(largest);
     exp_each_below_zero(weights, count);
 }
 
 /* Weights of whole words of 64 keys; `words` (1 or 2) and `drops` are constants where this is inlined. */
-INLINE void weigh_words(lane_sums *sums, float *row, float largest, const uint64_t *kept, float scale, size_t words,
-                        bool drops) {
+INLINE void weigh_words(lane_sums *sums, float *row, const float *scores, float largest, const uint64_t *kept,
+                        float scale, size_t words, bool drops) {
     const size_t count = side_by_side(words);
     vf weights[SIDE_BY_SIDE];
     for (size_t first = 0; first < words * PER_WORD; first += count) {
-        weights_of(weights, row + first * VL, largest, count);
+        weights_of(weights, scores + first * VL, largest, count);
         for (size_t i = 0, v = first; i < count; i++, v++) {
             sums->at[v % SUM_VECTORS] += weights[i];
-            store(row + v * VL, drops ? masked_product(bits_of_vector(kept, v), weights[i], splat(scale)) : weights[i]);
+            store(row + v * VL, drops ? kept_product(kept, v, weights[i], splat(scale)) : weights[i]);
         }
     }
 }
 
 /* Of the last keys, fewer than 64. */
-INLINE void weigh_rest(lane_sums *sums, float *row, float largest, uint64_t kept, float scale, size_t keys,
-                       bool drops) {
+INLINE void weigh_rest(lane_sums *sums, float *row, const float *scores, float largest, const uint64_t *kept,
+                       float scale, size_t keys, bool drops) {
     for (size_t c = 0; c < keys; c += SUM_LANES)
         for (size_t v = 0; v < SUM_VECTORS; v++) {
             const size_t at = c + v * VL;
-            const vf weight = masked(real_bits(at, keys), exp_below_zero(load(row + at) - splat(largest)));
+            const vf weight = masked(real_bits(at, keys), exp_below_zero(load(scores + at) - splat(largest)));
             sums->at[v] += weight;
-            store(row + at, drops ? masked_product((uint32_t)(kept >> at), weight, splat(scale)) : weight);
+            store(row + at, drops ? kept_product(kept, at / VL, weight, splat(scale)) : weight);
         }
 }
 
 INLINE void weigh_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, float scale, bool drops) {
     for (size_t i = 0; i < tile->queries; i++) {
         float *row = tile->at + i * tile->row;
+        const float *scores = tile->scores + i * tile->scores_row;
         const uint64_t *kept = tile->kept + i * tile->kept_row;
         const float largest = sums->largest[i];
         lane_sums here = {0};
         size_t j = 0;
-        for (; tile->keys - j >= 128; j += 128) weigh_words(&here, row + j, largest, kept + j / 64, scale, 2, drops);
-        for (; tile->keys - j >= 64; j += 64) weigh_words(&here, row + j, largest, kept + j / 64, scale, 1, drops);
-        if (j < tile->keys) weigh_rest(&here, row + j, largest, drops ? kept[j / 64] : 0, scale, tile->keys - j, drops);
+        for (; tile->keys - j >= 128; j += 128)
+            weigh_words(&here, row + j, scores + j, largest, kept + j / 64, scale, 2, drops);
+        for (; tile->keys - j >= 64; j += 64)
+            weigh_words(&here, row + j, scores + j, largest, kept + j / 64, scale, 1, drops);
+        if (j < tile->keys)
+            weigh_rest(&here, row + j, scores + j, largest, kept + j / 64, scale, tile->keys - j, drops);
         sums->total[i] = sums->total[i] * sums->shrink[i] + total_of(here);
     }
 }
@@ -371,7 +404,7 @@ void sf_softmax_draw(const sf_softmax_tile *tile, const sf_weight_drop *drop) {
 void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, sf_drop_mask mask) {
     float before[SF_QUERY_TILE] = {0};
     for (size_t i = 0; i < tile->queries; i++) {
-        const float largest = largest_of(tile->at + i * tile->row, tile->keys);
+        const float largest = largest_of(tile->scores + i * tile->scores_row, tile->keys);
         before[i] = sums->largest[i];
         sums->largest[i] = before[i] > largest ? before[i] : largest;
     }
@@ -388,12 +421,14 @@ typedef struct row_slopes { /* what the gradients of a row's scores are made of 
     float mean, scale, kept_scale;
 } row_slopes;
 
-INLINE void slope_vector(float *row, float *slopes, vf weight, const row_slopes *by, uint32_t kept, bool drops) {
+/* The v-th vector of `kept`. */
+INLINE void slope_vector(float *row, float *slopes, vf weight, const row_slopes *by, const uint64_t *kept, size_t v,
+                         bool drops) {
     weight *= splat(by->stats.inverse_total);
     vf slope = load(slopes), left = weight;
     if (drops) {
-        slope = multiply_add(slope, masked(kept, splat(by->kept_scale)), splat(-by->mean));
-        left = masked_product(kept, left, splat(by->kept_scale));
+        slope = multiply_add(slope, kept_lanes(kept, v, splat(by->kept_scale)), splat(-by->mean));
+        left = kept_product(kept, v, left, splat(by->kept_scale));
     } else {
         slope -= splat(by->mean);
     }
@@ -402,21 +437,22 @@ INLINE void slope_vector(float *row, float *slopes, vf weight, const row_slopes 
 }
 
 /* As weigh_words and weigh_rest: weights again, and the gradients of the scores. */
-INLINE void slope_words(float *row, float *slopes, const row_slopes *by, const uint64_t *kept, size_t words,
-                        bool drops) {
+INLINE void slope_words(float *row, float *slopes, const float *scores, const row_slopes *by, const uint64_t *kept,
+                        size_t words, bool drops) {
     const size_t count = side_by_side(words);
     vf weights[SIDE_BY_SIDE];
     for (size_t first = 0; first < words * PER_WORD; first += count) {
-        weights_of(weights, row + first * VL, by->stats.largest, count);
+        weights_of(weights, scores + first * VL, by->stats.largest, count);
         for (size_t i = 0, v = first; i < count; i++, v++)
-            slope_vector(row + v * VL, slopes + v * VL, weights[i], by, drops ? bits_of_vector(kept, v) : 0, drops);
+            slope_vector(row + v * VL, slopes + v * VL, weights[i], by, kept, v, drops);
     }
 }
 
-INLINE void slope_rest(float *row, float *slopes, const row_slopes *by, uint64_t kept, size_t keys, bool drops) {
+INLINE void slope_rest(float *row, float *slopes, const float *scores, const row_slopes *by, const uint64_t *kept,
+                       size_t keys, bool drops) {
     for (size_t c = 0; c < keys; c += VL) {
-        const vf weight = masked(real_bits(c, keys), exp_below_zero(load(row + c) - splat(by->stats.largest)));
-        slope_vector(row + c, slopes + c, weight, by, (uint32_t)(kept >> c), drops);
+        const vf weight = masked(real_bits(c, keys), exp_below_zero(load(scores + c) - splat(by->stats.largest)));
+        slope_vector(row + c, slopes + c, weight, by, kept, c / VL, drops);
     }
 }
 
@@ -424,12 +460,15 @@ INLINE void slope_rows(const sf_softmax_tile *tile, float *slopes, const sf_soft
                        float scale, float kept_scale, bool drops) {
     for (size_t i = 0; i < tile->queries; i++) {
         float *row = tile->at + i * tile->row, *slopes_here = slopes + i * tile->row;
+        const float *scores = tile->scores + i * tile->scores_row;
         const uint64_t *kept = tile->kept + i * tile->kept_row;
         const row_slopes by = {stats[i], means[i], scale, kept_scale};
         size_t j = 0;
-        for (; tile->keys - j >= 128; j += 128) slope_words(row + j, slopes_here + j, &by, kept + j / 64, 2, drops);
-        for (; tile->keys - j >= 64; j += 64) slope_words(row + j, slopes_here + j, &by, kept + j / 64, 1, drops);
-        if (j < tile->keys) slope_rest(row + j, slopes_here + j, &by, drops ? kept[j / 64] : 0, tile->keys - j, drops);
+        for (; tile->keys - j >= 128; j += 128)
+            slope_words(row + j, slopes_here + j, scores + j, &by, kept + j / 64, 2, drops);
+        for (; tile->keys - j >= 64; j += 64)
+            slope_words(row + j, slopes_here + j, scores + j, &by, kept + j / 64, 1, drops);
+        if (j < tile->keys) slope_rest(row + j, slopes_here + j, scores + j, &by, kept + j / 64, tile->keys - j, drops);
     }
 }
 

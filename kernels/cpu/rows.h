@@ -68,9 +68,11 @@ typedef struct sf_weight_drop { /* dropout of a head's weights */
     size_t draws_per_row;
 } sf_weight_drop;
 
-typedef struct sf_softmax_tile { /* scores of some queries and keys, `row` floats a query */
-    float *at;
+typedef struct sf_softmax_tile { /* of some queries and keys */
+    float *at;                   /* weights, `row` floats per query */
     size_t row;
+    float *scores; /* may be `at`; `scores_row` floats per query */
+    size_t scores_row;
     uint64_t *kept; /* what dropout keeps of their weights, a bit each, `kept_row` words a query */
     size_t kept_row;
     size_t first_query, queries; /* at most SF_QUERY_TILE */
@@ -85,7 +87,7 @@ typedef struct sf_softmax_sums {                        /* of the keys seen so f
 /* Fills `kept`, if anything is dropped: the others read it then, and only then. For a whole tile at once, as a draw is
  * a long chain that would hold up the exponentials of a row. */
 void sf_softmax_draw(const sf_softmax_tile *tile, const sf_weight_drop *drop);
-/* Scores become weights in place, exp(s - largest so far), yet to be divided by their total, and then what dropout
+/* Scores become weights, exp(s - largest so far), yet to be divided by their total, and then what dropout
  * leaves of them; padding becomes 0. */
 void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, sf_drop_mask mask);
 /* Of the tile's scores: weights after dropout come out. slopes, laid out as the tile: gradients of those weights in,

@@ -131,12 +131,26 @@ INLINE vf masked(uint32_t bits, vf v) {
     return if_bits(bits, v, (vf){0});
 }
 
-/* a * b in the lanes whose bit is set, 0 in the others. */
-INLINE vf masked_product(uint32_t bits, vf a, vf b) {
-#if defined(__AVX512F__)
-    return (vf)_mm512_maskz_mul_ps((__mmask16)bits, (__m512)a, (__m512)b);
+/* Of the vectors of a row, the lanes of the v-th whose bits are set in words of 64: x there, 0 in the others. */
+INLINE vf kept_lanes(const uint64_t *words, size_t v, vf x) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    int32_t four_vectors; /* a lane shifts its bit to the sign */
+    memcpy(&four_vectors, (const char *)words + v / 4 * sizeof four_vectors, sizeof four_vectors);
+    const __m256i places =
+        _mm256_add_epi32(_mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24), _mm256_set1_epi32(-8 * (int)(v % 4)));
+    const __m256i signs = _mm256_sllv_epi32(_mm256_set1_epi32(four_vectors), places);
+    return (vf)_mm256_and_ps((__m256)_mm256_srai_epi32(signs, 31), (__m256)x);
 #else
-    return masked(bits, a * b);
+    return masked((uint32_t)(words[v * VL / 64] >> v * VL % 64), x);
+#endif
+}
+
+/* a * b in those lanes, 0 in the others. */
+INLINE vf kept_product(const uint64_t *words, size_t v, vf a, vf b) {
+#if defined(__AVX512F__)
+    return (vf)_mm512_maskz_mul_ps((__mmask16)(words[v / 4] >> v % 4 * VL), (__m512)a, (__m512)b);
+#else
+    return kept_lanes(words, v, a * b);
 #endif
 }
 
@@ -166,6 +180,11 @@ INLINE float total_of(lane_sums sums) {
 #endif
     const quad two = four + __builtin_shufflevector(four, four, 2, 3, 2, 3);
     return two[0] + two[1];
+}
+
+/* The last steps of that tree, for every lane of eight vectors. */
+INLINE vf total_of_eight(const vf v[8]) {
+    return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
 }
 
 #if defined(__AVX512F__)
@@ -234,6 +253,19 @@ INLINE float dot(const float *a, const float *b, size_t N) {
 INLINE void add_scaled(float *y, float factor, const float *x, size_t N) {
 #pragma GCC unroll 4
     for (size_t n = 0; n < N; n += VL) store(y + n, multiply_add(splat(factor), load(x + n), load(y + n)));
+}
+
+/* Functions that work on rows of N columns, a multiple of 16, are inlined for COMMON_N, a constant, as well: a row of
+ * so many stays in registers. */
+enum { COMMON_N = 64, HELD = COMMON_N / VL };
+
+INLINE void hold(vf held[HELD], const float *row, size_t N) {
+    for (size_t v = 0; v < HELD && N == COMMON_N; v++) held[v] = load(row + v * VL);
+}
+
+/* The vector at column c of a row that is held if it can be. */
+INLINE vf held_or_loaded(const vf held[HELD], const float *row, size_t c, size_t N) {
+    return N == COMMON_N ? held[c / VL] : load(row + c);
 }
 
 /* e^x for -87.3 <= x <= 88.7, within 2 units in the last place; NaN stays NaN. Of `count` vectors (at most
@@ -412,14 +444,34 @@ INLINE void philox_eight(uint32_t words[4][8], const sf_index *index, const phil
 #endif
 }
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+/* The lanes of a and b in turn, in each half of 128 bits: the first two, and the last two. */
+INLINE void interleave_halves(vf *first, vf *second, vf a, vf b) {
+    *first = __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);
+    *second = __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+}
+
+/* A square of VL x VL in registers: 4 x 4 in the halves, then the halves. Lanes hardly cross from one to the other. */
+INLINE void transpose_lanes(vf square[VL]) {
+    vf next[VL];
+    for (size_t i = 0; i < VL; i += 4)
+        for (size_t j = 0; j < 2; j++)
+            interleave_halves(&next[i + 2 * j], &next[i + 2 * j + 1], square[i + j], square[i + j + 2]);
+    for (size_t i = 0; i < VL; i += 4)
+        for (size_t j = 0; j < 2; j++)
+            interleave_halves(&square[i + 2 * j], &square[i + 2 * j + 1], next[i + j], next[i + j + 2]);
+    for (size_t i = 0; i < 4; i++) {
+        const vf a = square[i], b = square[i + 4];
+        square[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
+        square[i + 4] = __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+#else
 /* The lanes of a and b in turn: the first halves, and the second ones. */
 INLINE void interleave(vf *first, vf *second, vf a, vf b) {
 #if defined(__AVX512F__)
     *first = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     *second = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-#elif defined(__AVX2__)
-    *first = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-    *second = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 #else
     *first = __builtin_shufflevector(a, b, 0, 4, 1, 5);
     *second = __builtin_shufflevector(a, b, 2, 6, 3, 7);
@@ -437,5 +489,6 @@ INLINE void transpose_lanes(vf square[VL]) {
         for (size_t i = 0; i < VL; i++) square[i] = next[i];
     }
 }
+#endif
 
 #endif

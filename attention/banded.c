@@ -15,12 +15,13 @@ static size_t keep_window(uint32_t *kept, const sf_query *query) {
 }
 
 const sf_selector sf_selector_banded = {
-    .version = 1,
+    SF_SELECTOR,
     .name = "banded",
     .summary = "the K nearest positions",
     .takes_k = true,
     .takes_globals = true,
     .selects_by = SF_BY_POSITION,
     .keeps_all_from_k = true,
+    .keeps_k = true,
     .keep = keep_window,
 };

@@ -13,12 +13,13 @@ static size_t keep_own_block(uint32_t *kept, const sf_query *query) {
 }
 
 const sf_selector sf_selector_block = {
-    .version = 1,
+    SF_SELECTOR,
     .name = "block",
     .summary = "the query's own block of K positions",
     .takes_k = true,
     .takes_globals = true,
     .selects_by = SF_BY_POSITION,
     .keeps_all_from_k = true,
+    .keeps_k = true,
     .keep = keep_own_block,
 };

@@ -10,9 +10,5 @@ static size_t keep_all(uint32_t *kept, const sf_query *query) {
 }
 
 const sf_selector sf_selector_full = {
-    .version = 1,
-    .name = "full",
-    .summary = "every key",
-    .selects_by = SF_BY_POSITION,
-    .keep = keep_all,
+    SF_SELECTOR, .name = "full", .summary = "every key", .selects_by = SF_BY_POSITION, .keep = keep_all,
 };

@@ -1,21 +1,17 @@
 #include "attention/attention.h"
+#include "base/sizes.h"
 
-sf_status sf_attention_check_theory(const sf_attention *attention, const char *what) {
-    if (attention->weighting->has_softmax_theory) return SF_OK;
-    return sf_fail(SF_UNSUPPORTED, "%s not defined for the weighting %s", what, attention->weighting->name);
-}
-
-/* A selector by position may keep fewer keys the larger k is: only those that say otherwise keep all. */
+/* A selector may keep fewer keys the larger k is: only those that say otherwise keep all. */
 static bool keeps_all(const sf_attention *attention, size_t length) {
     const sf_selector *selector = attention->selector;
-    return selector->takes_k && attention->globals == 0 && attention->k >= length &&
-           (selector->selects_by != SF_BY_POSITION || selector->keeps_all_from_k);
+    return selector->takes_k && selector->keeps_all_from_k && attention->globals == 0 && attention->k >= length;
 }
 
 sf_attention sf_attention_resolve(sf_attention attention, size_t length) {
     if (keeps_all(&attention, length)) {
         attention.selector = &sf_selector_full;
         attention.k = 0;
+        for (size_t i = 0; i < SF_MOST_ARGUMENTS; i++) attention.arguments[i] = 0;
     }
     return attention;
 }
@@ -26,40 +22,54 @@ size_t sf_attention_positions(const sf_attention *attention, size_t length, bool
     return length + attention->globals;
 }
 
-size_t sf_attention_keep(uint32_t *kept /* [T] */, const sf_attention *attention, size_t query, size_t T,
-                         const double *scores /* [T] */, sf_draws *draws) {
-    const size_t plain = T - attention->globals;
-    if (query >= plain) {
-        for (size_t j = 0; j < T; j++) kept[j] = (uint32_t)j;
-        return T;
+static size_t most_kept_of_plain(const sf_attention *attention, size_t plain) {
+    const sf_selector *selector = attention->selector;
+    if (selector->keeps_k) return sf_smaller(attention->k, plain);
+    if (selector->most_kept == NULL) return plain;
+    const size_t most = selector->most_kept(plain, attention->k, attention->arguments);
+    return most < 1 ? 1 : sf_smaller(most, plain);
+}
+
+size_t sf_attention_most_kept(const sf_attention *attention, size_t T) {
+    return most_kept_of_plain(attention, T - attention->globals) + attention->globals;
+}
+
+/* Room for what is chosen during forward. */
+static void make_room(sf_pattern *out, const sf_attention *attention, size_t T) {
+    const size_t K = sf_attention_most_kept(attention, T), plain = T - attention->globals;
+    for (size_t i = 0; i < T; i++) out->offsets[i + 1] = out->offsets[i] + (i < plain ? K : T);
+    out->varies = !attention->selector->keeps_k;
+}
+
+/* keep() may use room for all T keys while it writes a row. */
+static sf_status open_row(uint32_t **row, sf_pattern *out, size_t *room, size_t total, size_t T) {
+    if (*room - total < T) {
+        const size_t larger = 2 * *room + T;
+        SF_TRY(SF_GROW(&out->keys, total, larger));
+        *room = larger;
     }
-    size_t count = attention->selector->keep(
-        kept, &(sf_query){.query = query, .keys = plain, .k = attention->k, .scores = scores, .draws = draws});
-    for (size_t j = plain; j < T; j++) kept[count++] = (uint32_t)j;
-    return count;
+    *row = out->keys + total;
+    return SF_OK;
+}
+
+static sf_status fill_in(sf_pattern *out, const sf_attention *attention, size_t T) {
+    size_t room = 0;
+    for (size_t i = 0; i < T; i++) {
+        uint32_t *row;
+        SF_TRY(open_row(&row, out, &room, out->offsets[i], T));
+        out->offsets[i + 1] = out->offsets[i] + sf_attention_keep(row, attention, i, T, NULL, NULL);
+    }
+    return sf_attention_check_fault(attention);
 }
 
 sf_status sf_pattern_create(sf_pattern *out, const sf_attention *attention, size_t T) {
     *out = (sf_pattern){0};
     SF_TRY(SF_NEW(&out->offsets, T + 1));
     if (attention->selector->selects_by != SF_BY_POSITION) {
-        const size_t K = attention->k < T ? attention->k : T;
-        for (size_t i = 0; i <= T; i++) out->offsets[i] = i * K;
+        make_room(out, attention, T);
         return SF_OK;
     }
-    uint32_t *row = NULL;
-    sf_status status = SF_NEW(&row, T);
-    for (int fill = 0; fill < 2 && status == SF_OK; fill++) { /* count first, then write */
-        size_t total = 0;
-        for (size_t i = 0; i < T; i++) {
-            const size_t count = sf_attention_keep(fill ? out->keys + total : row, attention, i, T, NULL, NULL);
-            total += count;
-            out->offsets[i + 1] = total;
-        }
-        /* keep() may use room for all T keys while it writes the last row */
-        if (!fill) status = SF_NEW(&out->keys, total + T);
-    }
-    sf_release(row);
+    const sf_status status = fill_in(out, attention, T);
     if (status != SF_OK) sf_pattern_destroy(out);
     return status;
 }

@@ -24,10 +24,7 @@ static size_t keep_random(uint32_t *kept, const sf_query *query) {
 }
 
 const sf_selector sf_selector_random = {
-    .version = 1,
-    .name = "random",
-    .summary = "K keys at random, redrawn at every step (a control)",
-    .takes_k = true,
-    .selects_by = SF_BY_CHANCE,
-    .keep = keep_random,
+    SF_SELECTOR,     .name = "random",           .summary = "K keys at random, redrawn at every step (a control)",
+    .takes_k = true, .selects_by = SF_BY_CHANCE, .keeps_all_from_k = true,
+    .keeps_k = true, .keep = keep_random,
 };

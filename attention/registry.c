@@ -1,124 +1,84 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/attention.h"
-#include "base/text.h"
+#include "attention/registry.h"
 
-static const sf_selector *const selectors[] = {&sf_selector_full, &sf_selector_banded,  &sf_selector_block,
-                                               &sf_selector_topk, &sf_selector_bottomk, &sf_selector_random};
-static const sf_weighting *const weightings[] = {&sf_weighting_softmax};
+static const sf_selector *const built_in_selectors[] = {&sf_selector_full, &sf_selector_banded,  &sf_selector_block,
+                                                        &sf_selector_topk, &sf_selector_bottomk, &sf_selector_random};
+static const sf_weighting *const built_in_weightings[] = {&sf_weighting_softmax};
 
 enum {
-    SELECTORS = sizeof selectors / sizeof *selectors,
-    WEIGHTINGS = sizeof weightings / sizeof *weightings,
-    LARGEST_K = 65536,
-    LARGEST_GLOBALS = 1024,
+    SELECTORS = sizeof built_in_selectors / sizeof *built_in_selectors,
+    WEIGHTINGS = sizeof built_in_weightings / sizeof *built_in_weightings,
 };
 
-static const char *selector_name(const void *context, size_t i) {
-    (void)context;
-    return i < SELECTORS ? selectors[i]->name : NULL;
+static struct { /* of plug-ins */
+    const sf_selector **selectors;
+    const sf_weighting **weightings;
+    size_t selector_count, weighting_count;
+} added;
+
+const sf_selector *sf_selector_at(size_t i) {
+    if (i < SELECTORS) return built_in_selectors[i];
+    return i - SELECTORS < added.selector_count ? added.selectors[i - SELECTORS] : NULL;
 }
 
-static sf_status unknown_selector(const char *name) {
-    char quoted[SF_QUOTE_SIZE];
-    sf_text_quote(quoted, name);
-    const char *nearest = sf_text_nearest(name, selector_name, NULL);
-    for (size_t i = 0; nearest != NULL && i < SELECTORS; i++)
-        if (nearest == selectors[i]->name)
-            return sf_fail(SF_BAD_INPUT,
-                           "unknown attention '%s'; did you mean '%s%s'? 'semfocus list attention' names them all",
-                           quoted, nearest, selectors[i]->takes_k ? ":5" : "");
-    return sf_fail(SF_BAD_INPUT, "unknown attention '%s'; 'semfocus list attention' names them all", quoted);
+const sf_weighting *sf_weighting_at(size_t i) {
+    if (i < WEIGHTINGS) return built_in_weightings[i];
+    return i - WEIGHTINGS < added.weighting_count ? added.weightings[i - WEIGHTINGS] : NULL;
 }
 
-static sf_status parse_count(size_t *out, const char *what, const char *digits, const char *whole, int64_t largest) {
-    char quoted[SF_QUOTE_SIZE];
-    int64_t value;
-    if (!sf_text_integer(&value, digits) || value < 1 || value > largest)
-        return sf_fail(SF_BAD_INPUT, "attention '%s': %s must be a whole number from 1 to %lld",
-                       sf_text_quote(quoted, whole), what, (long long)largest);
-    *out = (size_t)value;
+const sf_selector *sf_selector_named(const char *name) {
+    const sf_selector *selector;
+    for (size_t i = 0; (selector = sf_selector_at(i)) != NULL && strcmp(selector->name, name) != 0; i++)
+        ;
+    return selector;
+}
+
+const sf_weighting *sf_weighting_named(const char *name) {
+    const sf_weighting *weighting;
+    for (size_t i = 0; (weighting = sf_weighting_at(i)) != NULL && strcmp(weighting->name, name) != 0; i++)
+        ;
+    return weighting;
+}
+
+sf_status sf_selector_register(const sf_selector *selector) {
+    SF_TRY(SF_GROW(&added.selectors, added.selector_count, added.selector_count + 1));
+    added.selectors[added.selector_count++] = selector;
     return SF_OK;
 }
 
-/* Cuts `text` at the first `mark` and returns what follows it, or NULL. */
-static char *cut(char *text, char mark) {
-    char *at = strchr(text, mark);
-    if (at != NULL) *at++ = '\0';
-    return at;
-}
-
-sf_status sf_attention_parse(sf_attention *out, const char *text) {
-    char quoted[SF_QUOTE_SIZE], name[SF_SPELLING_SIZE];
-    if (strlen(text) >= sizeof name) return unknown_selector(text);
-    strcpy(name, text);
-    char *weighting = cut(name, '/');
-    char *extra = cut(name, '+');
-    char *k = cut(name, ':');
-
-    *out = (sf_attention){.weighting = &sf_weighting_softmax};
-    for (size_t i = 0; i < SELECTORS; i++)
-        if (strcmp(name, selectors[i]->name) == 0) out->selector = selectors[i];
-    if (out->selector == NULL) return unknown_selector(name);
-
-    if (out->selector->takes_k) {
-        if (k == NULL)
-            return sf_fail(SF_BAD_INPUT, "attention '%s' needs the number of kept keys, e.g. %s:5",
-                           sf_text_quote(quoted, text), name);
-        SF_TRY(parse_count(&out->k, "the number of kept keys", k, text, LARGEST_K));
-    } else if (k != NULL) {
-        return sf_fail(SF_BAD_INPUT, "attention '%s': %s takes no number; write %s", sf_text_quote(quoted, text), name,
-                       name);
-    }
-    if (extra != NULL) {
-        if (!out->selector->takes_globals)
-            return sf_fail(SF_BAD_INPUT,
-                           "attention '%s': only fixed sparse patterns take global tokens, e.g. banded:5+global:1",
-                           sf_text_quote(quoted, text));
-        char *globals = cut(extra, ':');
-        if (strcmp(extra, "global") != 0 || globals == NULL)
-            return sf_fail(SF_BAD_INPUT,
-                           "attention '%s': only +global:N may follow the selector, e.g. banded:5+global:1",
-                           sf_text_quote(quoted, text));
-        SF_TRY(parse_count(&out->globals, "the number of global tokens", globals, text, LARGEST_GLOBALS));
-    }
-    if (weighting != NULL) {
-        out->weighting = NULL;
-        for (size_t i = 0; i < WEIGHTINGS; i++)
-            if (strcmp(weighting, weightings[i]->name) == 0) out->weighting = weightings[i];
-        if (out->weighting == NULL)
-            return sf_fail(SF_BAD_INPUT,
-                           "attention '%s': the weighting after '/' must be %s%s; 'semfocus list attention' names them "
-                           "all",
-                           sf_text_quote(quoted, text), weightings[0]->name, WEIGHTINGS > 1 ? " or another" : "");
-    }
+sf_status sf_weighting_register(const sf_weighting *weighting) {
+    SF_TRY(SF_GROW(&added.weightings, added.weighting_count, added.weighting_count + 1));
+    added.weightings[added.weighting_count++] = weighting;
     return SF_OK;
 }
 
-void sf_attention_spell(char out[SF_SPELLING_SIZE], const sf_attention *attention) {
-    size_t used = (size_t)snprintf(out, SF_SPELLING_SIZE, "%s", attention->selector->name);
-    if (attention->selector->takes_k)
-        used += (size_t)snprintf(out + used, SF_SPELLING_SIZE - used, ":%zu", attention->k);
-    if (attention->globals > 0)
-        used += (size_t)snprintf(out + used, SF_SPELLING_SIZE - used, "+global:%zu", attention->globals);
-    if (attention->weighting != &sf_weighting_softmax)
-        snprintf(out + used, SF_SPELLING_SIZE - used, "/%s", attention->weighting->name);
+/* ":K:P" or, where the rest may be left out, ":K[:P]". */
+static size_t spell_arguments(char *out, size_t size, bool takes_k, const sf_argument *arguments) {
+    size_t used = takes_k ? (size_t)snprintf(out, size, ":K") : 0, open = 0;
+    for (size_t i = 0; i < SF_MOST_ARGUMENTS && arguments[i].letter != NULL; i++) {
+        open += !arguments[i].required;
+        used +=
+            (size_t)snprintf(out + used, size - used, "%s:%s", arguments[i].required ? "" : "[", arguments[i].letter);
+    }
+    while (open-- > 0) used += (size_t)snprintf(out + used, size - used, "]");
+    return used;
 }
 
 int sf_selector_describe(sf_part_info *out, size_t i) {
-    if (i >= SELECTORS) return 0;
-    const sf_selector *selector = selectors[i];
-    *out = (sf_part_info){.name = selector->name,
-                          .spelling = !selector->takes_k        ? ""
-                                      : selector->takes_globals ? ":K[+global:G]"
-                                                                : ":K",
-                          .summary = selector->summary};
+    const sf_selector *selector = sf_selector_at(i);
+    if (selector == NULL) return 0;
+    *out = (sf_part_info){.name = selector->name, .summary = selector->summary, .part = selector};
+    const size_t used = spell_arguments(out->spelling, sizeof out->spelling, selector->takes_k, selector->arguments);
+    if (selector->takes_globals) snprintf(out->spelling + used, sizeof out->spelling - used, "[+global:G]");
     return 1;
 }
 
 int sf_weighting_describe(sf_part_info *out, size_t i) {
-    if (i >= WEIGHTINGS) return 0;
-    *out = (sf_part_info){.name = weightings[i]->name, .spelling = "", .summary = weightings[i]->summary};
+    const sf_weighting *weighting = sf_weighting_at(i);
+    if (weighting == NULL) return 0;
+    *out = (sf_part_info){.name = weighting->name, .summary = weighting->summary, .part = weighting};
+    spell_arguments(out->spelling, sizeof out->spelling, false, weighting->arguments);
     return 1;
 }

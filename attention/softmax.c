@@ -7,27 +7,23 @@
 #include "attention/attention.h"
 #include "base/elementary.h"
 
-static void softmax(double *weights, const double *scores, size_t kept) {
+static void softmax(double *weights, const double *scores, const sf_weighing *row) {
     double largest = scores[0];
-    for (size_t j = 1; j < kept; j++) largest = fmax(largest, scores[j]);
+    for (size_t j = 1; j < row->kept; j++) largest = fmax(largest, scores[j]);
     double total = 0;
-    for (size_t j = 0; j < kept; j++) total += weights[j] = sf_exp(scores[j] - largest);
-    for (size_t j = 0; j < kept; j++) weights[j] /= total;
+    for (size_t j = 0; j < row->kept; j++) total += weights[j] = sf_exp(scores[j] - largest);
+    for (size_t j = 0; j < row->kept; j++) weights[j] /= total;
 }
 
 static void softmax_backward(double *dscores, const double *dweights, const double *weights, const double *scores,
-                             size_t kept) {
+                             const sf_weighing *row) {
     (void)scores;
     double mean = 0;
-    for (size_t j = 0; j < kept; j++) mean += weights[j] * dweights[j];
-    for (size_t j = 0; j < kept; j++) dscores[j] = weights[j] * (dweights[j] - mean);
+    for (size_t j = 0; j < row->kept; j++) mean += weights[j] * dweights[j];
+    for (size_t j = 0; j < row->kept; j++) dscores[j] = weights[j] * (dweights[j] - mean);
 }
 
 const sf_weighting sf_weighting_softmax = {
-    .version = 1,
-    .name = "softmax",
-    .summary = "exponential weights that sum to 1",
-    .weigh = softmax,
-    .has_softmax_theory = true,
-    .weigh_backward = softmax_backward,
+    SF_WEIGHTING,     .name = "softmax",          .summary = "exponential weights that sum to 1",
+    .weigh = softmax, .has_softmax_theory = true, .weigh_backward = softmax_backward,
 };

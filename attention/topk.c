@@ -93,19 +93,19 @@ static size_t keep_smallest(uint32_t *kept, const sf_query *query) {
 }
 
 const sf_selector sf_selector_topk = {
-    .version = 1,
+    SF_SELECTOR,
     .name = "topk",
     .summary = "the K largest scores",
     .takes_k = true,
     .selects_by = SF_BY_SCORE,
+    .keeps_all_from_k = true,
+    .keeps_k = true,
+    .separates_scores = true,
     .keep = keep_largest,
 };
 
 const sf_selector sf_selector_bottomk = {
-    .version = 1,
-    .name = "bottomk",
-    .summary = "the K smallest scores (a control)",
-    .takes_k = true,
-    .selects_by = SF_BY_SCORE,
-    .keep = keep_smallest,
+    SF_SELECTOR,     .name = "bottomk",         .summary = "the K smallest scores (a control)",
+    .takes_k = true, .selects_by = SF_BY_SCORE, .keeps_all_from_k = true,
+    .keeps_k = true, .separates_scores = true,  .keep = keep_smallest,
 };

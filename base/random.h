@@ -33,6 +33,8 @@ typedef enum sf_purpose {
     SF_SURFACE_DIRECTIONS = 20, /* step: direction, sample: tensor; four elements a draw */
     SF_EMBEDDING_NOISE = 30,    /* rows = positions, two columns a draw */
     SF_START_VECTORS = 31,      /* of power iterations */
+    SF_RANDOM_PREPARATION = 40, /* of a head for its selector; sample UINT32_MAX: for all sequences of a step */
+    SF_RANDOM_PREPARATION_EVALUATION = 41,
 } sf_purpose;
 
 typedef struct sf_index { /* the address of a draw, all but its number */

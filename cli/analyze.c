@@ -35,8 +35,8 @@ static derived less(const sf_measured *measured, double what) {
     return row;
 }
 
-static derived sink_ratio(const sf_block_measures *block, const sf_analysis_info *info) {
-    return divided(&block->measures[SF_IN_DEGREE], (double)info->k);
+static derived sink_ratio(const sf_block_measures *block) {
+    return divided(&block->measures[SF_IN_DEGREE], block->sink_keys);
 }
 
 /* Of full attention over the same scores: e^delta_s / T. */
@@ -57,8 +57,7 @@ static json_t *json_block(const sf_block_measures *block, const sf_analysis_info
                             json_pack("{s:I, s:I, s:o}", "count", (json_int_t)measured->count, "not_numbers",
                                       (json_int_t)measured->not_numbers, "quantiles", json_quantiles(measured->at)));
     }
-    json_object_set_new(measures, "sink_ratio",
-                        json_pack("{s:o}", "quantiles", json_quantiles(sink_ratio(block, info).at)));
+    json_object_set_new(measures, "sink_ratio", json_pack("{s:o}", "quantiles", json_quantiles(sink_ratio(block).at)));
     if (info->has_theory)
         json_object_set_new(measures, "ln_xi_s",
                             json_pack("{s:o}", "quantiles", json_quantiles(ln_stability_of_full(block, info).at)));
@@ -108,7 +107,8 @@ static json_t *json_analysis(const sf_analysis *analysis) {
     if (!info.has_theory)
         json_object_set_new(row, "not_defined",
                             json_pack("{s:[s, s, s, s], s:s}", "measures", "ln_xi", "ln_xi_s", "w", "x",
-                                      "for_the_weighting", info.weighting));
+                                      info.weighting_has_theory ? "for_the_selector" : "for_the_weighting",
+                                      info.weighting_has_theory ? info.selector : info.weighting));
     json_object_set_new(row, "overall", json_block(sf_analysis_overall(analysis), &info));
     json_object_set_new(row, "blocks", blocks);
     return row;
@@ -159,9 +159,11 @@ static void print_overall(const sf_analysis *analysis, const sf_analysis_info *i
     const sf_block_measures *all = sf_analysis_overall(analysis);
     print_percents("all blocks");
     for (int m = SF_DISPERSION; m <= SF_IN_DEGREE; m++) print_measure(all, (sf_measure)m, labels[m]);
-    print_values("beta = in-degree/k", sink_ratio(all, info).at);
+    print_values("beta = in-degree/k", sink_ratio(all).at);
     if (!info->has_theory) {
-        printf("  %-18s not defined for the weighting %s\n", "ln xi, W, X", info->weighting);
+        printf("  %-18s not defined for the %s %s\n", "ln xi, W, X",
+               info->weighting_has_theory ? "selector" : "weighting",
+               info->weighting_has_theory ? info->selector : info->weighting);
         return;
     }
     print_values("ln xi_s", ln_stability_of_full(all, info).at);

@@ -166,7 +166,7 @@ static void print_lipschitz(const sf_local_lipschitz *found) {
         unconverged += b->unconverged;
     }
     if (found->count > 0 && isnan(found->blocks[0].largest_over_bound) && isfinite(found->blocks[0].largest))
-        puts("  nan: law and bound are not defined for this weighting");
+        puts("  nan: law and bound are not defined for this mechanism");
     if (unconverged > 0)
         printf("  %zu iteration%s ended before growing by less than %g: constants from below\n", unconverged,
                plural(unconverged), found->tolerance);
@@ -271,16 +271,18 @@ static sf_status open_theory(sf_theory **out, sf_store *store, const sf_stored_r
                                                .share = 1});
 }
 
+static sf_status tell_not_defined(json_t *run, const char *what) {
+    if (run != NULL)
+        json_object_set_new(run, what, json_pack("{s:s}", "not_defined", sf_message()));
+    else
+        printf("  %s\n", sf_message());
+    return SF_OK;
+}
+
 static sf_status tell_bounds(json_t *run, sf_theory *theory) {
     const sf_bounds *bounds;
     const sf_status status = sf_theory_bounds(&bounds, theory);
-    if (status == SF_UNSUPPORTED) {
-        if (run != NULL)
-            json_object_set_new(run, "bounds", json_pack("{s:s}", "not_defined", sf_message()));
-        else
-            printf("  %s\n", sf_message());
-        return SF_OK;
-    }
+    if (status == SF_UNSUPPORTED) return tell_not_defined(run, "bounds");
     if (status != SF_OK) return status;
     if (run != NULL)
         json_object_set_new(run, "bounds", json_bounds(bounds));
@@ -303,6 +305,7 @@ static sf_status tell_lipschitz(json_t *run, sf_theory *theory) {
 static sf_status tell_stability(json_t *run, sf_theory *theory) {
     const sf_mask_stability *found;
     const sf_status status = sf_theory_mask_stability(&found, theory, noises, NOISES);
+    if (status == SF_UNSUPPORTED) return tell_not_defined(run, "mask_stability");
     if (status != SF_OK) return status;
     if (run != NULL)
         json_object_set_new(run, "mask_stability", json_stability(found));

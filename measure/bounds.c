@@ -165,7 +165,7 @@ void sf_block_bounds_of(sf_block_bounds *out, const sf_block_norms *norms, const
     const layer at = {.domain = domain,
                       .T = (double)s->T,
                       .reach = sf_hypot(domain->token_norm, 1),
-                      .by_score = s->attention.selector->selects_by == SF_BY_SCORE && domain->separation < INFINITY};
+                      .by_score = s->attention.selector->separates_scores && domain->separation < INFINITY};
     *out = (sf_block_bounds){.domain = *domain, .wo = norms->wo, .w1 = norms->w1, .w2 = norms->w2};
     out->sink_ratio = domain->in_degree / domain->fewest_kept;
     attention_bounds(out, &at, norms, s);

@@ -52,7 +52,7 @@ static double spread(const double *scores, const uint32_t *kept, size_t count) {
 static void see_head(const study *at, const desk *work, const sf_sight *sight, size_t head) {
     const sf_shape *s = &at->looker->subject.model->shape;
     const size_t T = s->T;
-    const bool by_score = s->attention.selector->selects_by == SF_BY_SCORE;
+    const bool by_score = s->attention.selector->separates_scores;
     double *dispersion = place_of(at, DISPERSION, sight) + head * T;
     double *separation = place_of(at, SEPARATION, sight) + head * T;
     double *in_degree = place_of(at, IN_DEGREE, sight) + head * T;
@@ -153,10 +153,13 @@ sf_status sf_domain_measure(sf_bound_domain *out /* [L] */, size_t *samples, con
     sf_looker looker;
     SF_TRY(sf_looker_open(&looker, subject, BATCH));
     study at = {.looker = &looker};
-    const sf_status status = open_study(&at);
+    sf_status status = open_study(&at);
     if (status == SF_OK) {
         const sf_observer observer = {.see = see, .context = &at};
         while (sf_looker_next(&looker)) sf_looker_show(&looker, &observer, 0);
+        status = sf_attention_check_fault(&subject->model->shape.attention);
+    }
+    if (status == SF_OK) {
         count_kept(&at);
         for (size_t block = 0; block < subject->model->shape.L; block++) out[block] = domain_of(&at, block, share);
         *samples = looker.subject.samples;

@@ -171,7 +171,8 @@ static bool evaluate(double *loss, size_t *correct, const site *s, const desk *a
         const sf_moment moment = sf_evaluation_moment(s->terrain->seed, SF_TRAINING, first);
         sf_evaluation part;
         sf_cpu_evaluate(at->crew, &part, NULL, s->plan, at->weights, &batch, &moment);
-        if (is_over(s)) return false; /* the evaluation may be a part of one */
+        if (is_over(s) || sf_attention_is_faulty(&s->terrain->model->shape.attention))
+            return false; /* the evaluation may be a part of one */
         *loss += part.loss;
         *correct += part.correct;
     }
@@ -206,7 +207,9 @@ sf_status sf_landscape_survey(const sf_terrain *terrain, const sf_lattice *latti
 #pragma omp parallel num_threads((int)s.desk_count) if (s.desk_count > 1)
         work(&s, &s.desks[s.desk_count > 1 ? omp_get_thread_num() : 0]);
         pthread_mutex_destroy(&s.lock);
-        if (s.found < survey->count || atomic_load(&s.given_up)) status = sf_fail(SF_INTERRUPTED, "stopped on request");
+        status = sf_attention_check_fault(&terrain->model->shape.attention);
+        if (status == SF_OK && (s.found < survey->count || atomic_load(&s.given_up)))
+            status = sf_fail(SF_INTERRUPTED, "stopped on request");
     }
     close_site(&s);
     return status;

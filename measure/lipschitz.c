@@ -180,7 +180,7 @@ void sf_layer_place(sf_layer *layer, const double *input /* [T,C] */, const uint
             for (size_t n = 0; n < r.count; n++)
                 scores[n] = layer->scale *
                             dot(layer->qkv[0] + at_head(layer, i, h), layer->qkv[1] + at_head(layer, r.keys[n], h), C);
-            s->attention.weighting->weigh(weights, scores, r.count);
+            sf_attention_weigh(weights, &s->attention, scores, r.count, T);
             for (size_t n = 0; n < r.count; n++)
                 add_scaled(layer->context + at_head(layer, i, h), weights[n],
                            layer->qkv[2] + at_head(layer, r.keys[n], h), C);
@@ -195,15 +195,16 @@ void sf_layer_output(const sf_layer *layer, double *out /* [T,C] */) {
 /* dweights = Jacobian of the weighting times dscores. Only its transpose is at hand: each of its rows is what the
  * backward pass makes of a unit vector. Softmax's is symmetric. */
 static void weigh_forward(const sf_layer *layer, const row *r) {
-    const sf_weighting *weighting = layer->shape.attention.weighting;
-    if (weighting == &sf_weighting_softmax) {
-        weighting->weigh_backward(layer->dweights, layer->dscores, r->weights, r->scores, r->count);
+    const sf_attention *attention = &layer->shape.attention;
+    const size_t T = layer->shape.T;
+    if (attention->weighting == &sf_weighting_softmax) {
+        sf_attention_weigh_backward(layer->dweights, attention, layer->dscores, r->weights, r->scores, r->count, T);
         return;
     }
     memset(layer->unit, 0, r->count * sizeof *layer->unit);
     for (size_t n = 0; n < r->count; n++) {
         layer->unit[n] = 1;
-        weighting->weigh_backward(layer->slope, layer->unit, r->weights, r->scores, r->count);
+        sf_attention_weigh_backward(layer->slope, attention, layer->unit, r->weights, r->scores, r->count, T);
         layer->unit[n] = 0;
         layer->dweights[n] = dot(layer->slope, layer->dscores, r->count);
     }
@@ -252,7 +253,8 @@ void sf_layer_backward(sf_layer *layer, double *din /* [T,C] */, const double *d
                 layer->dweights[n] = dot(dcontext, v + key, C);
                 add_scaled(dv + key, r.weights[n], dcontext, C);
             }
-            s->attention.weighting->weigh_backward(layer->dscores, layer->dweights, r.weights, r.scores, r.count);
+            sf_attention_weigh_backward(layer->dscores, &s->attention, layer->dweights, r.weights, r.scores, r.count,
+                                        T);
             for (size_t n = 0; n < r.count; n++) {
                 const size_t key = at_head(layer, r.keys[n], h);
                 add_scaled(dq + query, layer->scale * layer->dscores[n], k + key, C);
@@ -475,6 +477,9 @@ sf_status sf_local_lipschitz_measure(sf_local_lipschitz **out, const sf_subject 
     if (status == SF_OK) {
         const sf_observer observer = {.see = see, .context = &at};
         while (sf_looker_next(&looker)) sf_looker_show(&looker, &observer, 0);
+        status = sf_attention_check_fault(&subject->model->shape.attention);
+    }
+    if (status == SF_OK) {
         lipschitz->count = subject->model->shape.L;
         lipschitz->samples = looker.subject.samples;
         lipschitz->positions = subject->model->shape.T;

@@ -1,6 +1,7 @@
 #include "measure/looker.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/threads.h"
 #include "train/backend.h"
@@ -78,6 +79,12 @@ size_t sf_sight_keep(uint32_t *kept /* [T] */, const sf_looker *looker, const sf
                      const double *scores /* [T] */, size_t head, size_t query) {
     const sf_shape *s = &looker->subject.model->shape;
     const sf_moment moment = moment_of(looker);
+    if (sf_attention_needs_head(&s->attention)) {
+        size_t count;
+        const uint32_t *chosen = sf_sight_chosen(&count, sight, s->T, head, query);
+        memcpy(kept, chosen, count * sizeof *kept);
+        return count;
+    }
     sf_draws draws = sf_query_draws(
         sf_moment_index(&moment, sf_moment_random_keys(&moment), sight->block, head, sight->sequence), query);
     return sf_attention_keep(kept, &s->attention, query, s->T, scores, &draws);

@@ -160,12 +160,13 @@ static sf_status run(sf_mask_stability *out, const sf_subject *subject, const do
     sf_looker looker;
     SF_TRY(sf_looker_open(&looker, subject, sequences_at_a_time(s)));
     study at = {.looker = &looker, .k = out->k, .scales = out->scales};
-    const sf_status status = open_study(&at);
+    sf_status status = open_study(&at);
     while (status == SF_OK && sf_looker_next(&looker)) {
         sf_looker_show(&looker, &(sf_observer){.see = see_clean, .context = &at}, 0);
         for (at.scale = 0; at.scale < at.scales; at.scale++)
             sf_looker_show(&looker, &(sf_observer){.see = see_noisy, .context = &at}, scales[at.scale]);
     }
+    if (status == SF_OK) status = sf_attention_check_fault(&s->attention);
     for (size_t row = 0; status == SF_OK && row < out->count * out->scales; row++) sum_up(&out->blocks[row], &at, row);
     out->samples = looker.subject.samples;
     close_study(&at);
@@ -177,6 +178,14 @@ sf_status sf_mask_stability_measure(sf_mask_stability **out, const sf_subject *s
                                     size_t scale_count) {
     *out = NULL;
     const sf_shape *s = &subject->model->shape;
+    const sf_selector *selector = s->attention.selector;
+    const bool fixed = (selector->selects_by & (SF_BY_SCORE | SF_BY_VECTORS)) == 0;
+    if (!fixed && !(selector->keeps_k && selector->separates_scores))
+        return sf_fail(
+            SF_UNSUPPORTED,
+            "mask stability is not defined for the selector %s, which does not keep a given number of extreme "
+            "scores",
+            selector->name);
     for (size_t i = 0; i < scale_count; i++)
         if (!(scales[i] >= 0 && scales[i] < INFINITY))
             return sf_fail(SF_BAD_INPUT, "noise of scale %g was asked for; it must be a finite number of at least 0",
@@ -190,7 +199,7 @@ sf_status sf_mask_stability_measure(sf_mask_stability **out, const sf_subject *s
     sf_status status = SF_NEW(&stability->blocks, s->L * scale_count);
     for (size_t i = 0; status == SF_OK && i < s->L * scale_count; i++)
         stability->blocks[i].noise = scales[i % scale_count];
-    if (status == SF_OK && s->attention.selector->selects_by != SF_BY_SCORE)
+    if (status == SF_OK && fixed)
         answer_fixed(stability);
     else if (status == SF_OK)
         status = run(stability, subject, scales);

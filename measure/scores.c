@@ -28,6 +28,7 @@ const char *sf_measure_name(sf_measure measure) {
 typedef struct tally { /* of one block, by one worker */
     sf_quantiles values[SF_MEASURES];
     uint64_t queries, holds_w, holds_x;
+    uint64_t seen, kept;   /* queries, and the keys they kept */
     double largest_square; /* of a token's norm */
 } tally;
 
@@ -59,16 +60,22 @@ struct sf_meter {
     const atomic_int *stop;  /* may be NULL */
 };
 
+static bool keeps_all(const sf_shape *shape) {
+    return shape->attention.selector == &sf_selector_full;
+}
+
 size_t sf_sink_keys(const sf_shape *shape) {
     return shape->attention.selector->takes_k && shape->attention.k < shape->T ? shape->attention.k : shape->T;
 }
 
-bool sf_has_separation(const sf_shape *shape) {
-    return shape->attention.selector->selects_by == SF_BY_SCORE && shape->attention.k < shape->T;
+/* Else it is measured how many keys queries keep. */
+static bool has_nominal_number(const sf_shape *shape) {
+    return keeps_all(shape) || shape->attention.selector->keeps_k;
 }
 
-static bool keeps_all(const sf_shape *shape) {
-    return shape->attention.selector == &sf_selector_full;
+bool sf_has_separation(const sf_shape *shape) {
+    const sf_selector *selector = shape->attention.selector;
+    return selector->separates_scores && !(selector->keeps_k && shape->attention.k >= shape->T);
 }
 
 static void clear_tally(tally *t) {
@@ -198,6 +205,8 @@ static double width_of(const range *r, bool poisoned) {
 typedef struct sight_of_head {
     const sf_meter *meter;
     bench *room;
+    const sf_sight *sight;
+    size_t head;
     sf_index key_index;
 } sight_of_head;
 
@@ -209,6 +218,7 @@ static const uint32_t *kept_keys(size_t *count, const sight_of_head *at, size_t 
         *count = pattern->offsets[query + 1] - pattern->offsets[query];
         return pattern->keys + pattern->offsets[query];
     }
+    if (sf_attention_needs_head(&s->attention)) return sf_sight_chosen(count, at->sight, s->T, at->head, query);
     sf_draws draws = sf_query_draws(at->key_index, query);
     *count = sf_attention_keep(at->room->kept, &s->attention, query, s->T, scores, &draws);
     return at->room->kept;
@@ -275,7 +285,9 @@ static void note_head(tally *t, const sight_of_head *at) {
         sf_quantiles_add(&t->values[SF_DISPERSION], seen->dispersion);
         sf_quantiles_add(&t->values[SF_KEPT_DISPERSION], seen->kept_dispersion);
         if (separated) sf_quantiles_add(&t->values[SF_SEPARATION], seen->separation);
-        if (!s->attention.weighting->has_softmax_theory) continue;
+        t->seen++;
+        t->kept += seen->kept;
+        if (!sf_attention_has_theory(&s->attention)) continue;
         sf_quantiles_add(&t->values[SF_LN_STABILITY],
                          separated ? sf_ln_stability_by_score(seen->kept_dispersion, seen->separation, seen->kept)
                                    : sf_ln_stability_fixed(seen->kept_dispersion, seen->kept));
@@ -306,7 +318,7 @@ static void see(void *context, size_t worker, const sf_sight *sight) {
     for (size_t h = 0; h < s->H; h++) {
         const size_t column = h * sf_padded(s->C);
         const sf_purpose chance = sf_moment_random_keys(meter->moment);
-        const sight_of_head at = {meter, room,
+        const sight_of_head at = {meter, room, sight, h,
                                   sf_moment_index(meter->moment, chance, sight->block, h, sight->sequence)};
         make_panels(room->queries, scale, sight->q + column, sight->stride, s->T, s->C);
         make_panels(room->keys, 1, sight->k + column, sight->stride, s->T, s->C);
@@ -318,6 +330,8 @@ static void see(void *context, size_t worker, const sf_sight *sight) {
 static void add_tally(tally *into, const tally *from) {
     for (size_t m = 0; m < SF_MEASURES; m++) sf_quantiles_merge(&into->values[m], &from->values[m]);
     into->queries += from->queries;
+    into->seen += from->seen;
+    into->kept += from->kept;
     into->holds_w += from->holds_w;
     into->holds_x += from->holds_x;
     into->largest_square = larger(into->largest_square, from->largest_square);
@@ -359,6 +373,7 @@ sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, co
     }
     meter->moment = NULL;
     if (sf_stop_asked(meter->stop)) return sf_fail(SF_INTERRUPTED, "stopped on request");
+    SF_TRY(sf_attention_check_fault(&s->attention));
     sum_up(meter);
     return SF_OK;
 }
@@ -373,6 +388,8 @@ sf_status sf_meter_read(sf_block_measures *out, sf_meter *meter, size_t block) {
     out->queries = t->queries;
     out->holds_w = t->holds_w;
     out->holds_x = t->holds_x;
+    out->sink_keys = has_nominal_number(&meter->model->shape) ? (double)sf_sink_keys(&meter->model->shape)
+                                                              : (double)t->kept / (double)t->seen;
     out->largest_token = sqrt(t->largest_square);
     return SF_OK;
 }

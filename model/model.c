@@ -57,7 +57,13 @@ static void add_block(table_writer *writer, size_t block) {
 
 sf_status sf_model_create(sf_model *out, const sf_shape *shape) {
     *out = (sf_model){.shape = *shape};
-    SF_TRY(SF_NEW(&out->params, shape->L * SF_PARAMS_PER_BLOCK + 3));
+    SF_TRY(SF_NEW(&out->fault, 1));
+    out->shape.attention.fault = out->fault;
+    const sf_status status = SF_NEW(&out->params, shape->L * SF_PARAMS_PER_BLOCK + 3);
+    if (status != SF_OK) {
+        sf_model_destroy(out);
+        return status;
+    }
     table_writer writer = {.model = out};
     add(&writer, "embedding.weight", 2, shape->V, shape->C, 1, 0.1);
     for (size_t block = 0; block < shape->L; block++) add_block(&writer, block);
@@ -69,6 +75,7 @@ sf_status sf_model_create(sf_model *out, const sf_shape *shape) {
 
 void sf_model_destroy(sf_model *model) {
     sf_release(model->params);
+    sf_release(model->fault);
     *model = (sf_model){0};
 }
 

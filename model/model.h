@@ -67,6 +67,7 @@ typedef struct sf_model {
     sf_param *params;  /* [param_count]: embedding, blocks, head weight, head bias */
     size_t size;       /* elements of the block, padding included */
     size_t parameters; /* without the padding */
+    sf_fault *fault;   /* that shape.attention notes in */
 } sf_model;
 
 sf_status sf_model_create(sf_model *out, const sf_shape *shape);

@@ -100,6 +100,7 @@ static sf_status check_weights(sf_run_state *state, sf_store *store, bool best, 
     SF_TRY(sf_store_row(&expected, store, &state->run, epoch));
     sf_fleet_resume(state->fleet, 0, &expected, 0, state->blocks);
     got = sf_fleet_evaluate(state->fleet, 0);
+    SF_TRY(sf_fail_in(sf_attention_check_fault(&member->model.shape.attention), "run %s", state->run.id));
     if (same_row(&expected, &got)) return SF_OK;
     return sf_fail(
         SF_IO_ERROR,

@@ -43,8 +43,10 @@ static void describe(sf_analysis *out, const sf_stored_model *stored, const sf_a
                                    .heads = shape->H,
                                    .k = sf_sink_keys(shape),
                                    .has_separation = sf_has_separation(shape),
-                                   .has_theory = shape->attention.weighting->has_softmax_theory,
-                                   .weighting = shape->attention.weighting->name};
+                                   .has_theory = sf_attention_has_theory(&shape->attention),
+                                   .weighting = shape->attention.weighting->name,
+                                   .selector = shape->attention.selector->name,
+                                   .weighting_has_theory = shape->attention.weighting->has_softmax_theory};
 }
 
 static sf_status measure_scores(sf_analysis *out, const sf_stored_model *stored) {

@@ -107,6 +107,7 @@ sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const
     if (status == SF_OK) status = open_data(&it, &stored, out->length, out->count);
     if (status == SF_OK) status = open_model(&it, &stored, request->threads);
     if (status == SF_OK) examine(out, &it, &stored);
+    if (status == SF_OK) status = sf_attention_check_fault(&it.model.shape.attention);
     close_examination(&it);
     sf_stored_model_close(&stored);
     return status;

@@ -138,7 +138,7 @@ static bool compare(sf_recorded_pair *out, const sf_recorded *recorded, size_t g
     if (baseline == group) return false;
     const row_pair rows = pair_up(recorded, baseline, run);
     if (rows.full == NULL || isnan(rows.own->at[SF_SEPARATION][0])) return false;
-    if (sf_attention_parse(&attention, own->attention) != SF_OK || !attention.weighting->has_softmax_theory)
+    if (sf_attention_parse(&attention, own->attention) != SF_OK || !sf_attention_has_theory(&attention))
         return false; /* conditions W and X are of softmax */
     *out = (sf_recorded_pair){.group = group, .run = run};
     sf_compare_quantiles(out->at, &(sf_compared){.dispersion = rows.full->at[SF_DISPERSION],

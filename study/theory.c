@@ -75,7 +75,7 @@ sf_status sf_theory_bounds(const sf_bounds **out, sf_theory *theory) {
 
 sf_status sf_theory_local_lipschitz(const sf_local_lipschitz **out, sf_theory *theory) {
     *out = NULL;
-    const bool bounded = theory->subject.model->shape.attention.weighting->has_softmax_theory;
+    const bool bounded = sf_attention_has_theory(&theory->subject.model->shape.attention);
     if (theory->extreme == NULL && bounded) SF_TRY(bounds_at(&theory->extreme, theory, 1));
     if (theory->lipschitz == NULL)
         SF_TRY(

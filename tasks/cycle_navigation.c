@@ -52,7 +52,7 @@ static const char *const recipe[] = {"length", "40",    "epochs", "750", "blocks
                                      "0.1",    "gamma", "0.9995", "pad", "mask",   NULL};
 
 const sf_task sf_task_cycle_navigation = {
-    .version = 1,
+    SF_TASK,
     .info = {.name = "cycle-navigation",
              .summary = "the end of a walk on a ring of five places",
              .tokens = "0 left, 1 stay, 2 right",

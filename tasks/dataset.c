@@ -61,12 +61,33 @@ void sf_dataset_close_row(sf_dataset *data, size_t count, int32_t label) {
     data->offsets[data->count] = start + count;
 }
 
+static sf_status check_sample(const sf_task *task, const int32_t *tokens /* [count] */, size_t count, int32_t label,
+                              size_t length) {
+    const sf_task_info *info = &task->info;
+    if (count < 1 || count > length)
+        return sf_fail(SF_BAD_INPUT,
+                       "the task %s sampled %zu tokens where length %zu was asked for; correct its sample", info->name,
+                       count, length);
+    if (label < 0 || label >= info->classes)
+        return sf_fail(SF_BAD_INPUT,
+                       "the task %s sampled label %d but its labels are 0..%d; correct its sample or classes",
+                       info->name, label, info->classes - 1);
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || tokens[i] > info->pad)
+            return sf_fail(
+                SF_BAD_INPUT,
+                "the task %s sampled token %d at position %zu but its tokens are 0..%d; correct its sample or pad",
+                info->name, tokens[i], i, info->pad);
+    return SF_OK;
+}
+
 static sf_status add_sample(sf_dataset *data, const sf_task *task, sf_index index, size_t length) {
     int32_t *tokens, label;
     size_t count;
     sf_draws draws = sf_draws_at(index);
     SF_TRY(sf_dataset_open_row(&tokens, data, length));
     task->sample(tokens, &count, &label, length, &draws);
+    SF_TRY(check_sample(task, tokens, count, label, length));
     sf_dataset_close_row(data, count, label);
     return SF_OK;
 }

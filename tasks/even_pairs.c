@@ -36,7 +36,7 @@ static const char *const recipe[] = {"length", "40",    "epochs", "100", "blocks
                                      "0.1",    "gamma", "0.9995", "pad", "mask",   NULL};
 
 const sf_task sf_task_even_pairs = {
-    .version = 1,
+    SF_TASK,
     .info = {.name = "even-pairs",
              .summary = "whether the number of unequal neighbours is odd",
              .tokens = "0 1 bits",

@@ -159,7 +159,7 @@ static const char *const recipe[] = {"length", "599",  "epochs", "200",  "blocks
                                      "gamma",  "0.99", "pad",    "mask", "data-seed", "1",  NULL};
 
 const sf_task sf_task_listops = {
-    .version = 1,
+    SF_TASK,
     .info = {.name = "listops",
              .summary = "the value of nested lists of digits under MIN MAX MED SM",
              .tokens = "0-9 digits, 10 [MIN, 11 [MAX, 12 [MED, 13 [SM, 14 ]",

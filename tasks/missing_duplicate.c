@@ -71,7 +71,7 @@ static const char *const recipe[] = {"length", "40",    "epochs", "250", "blocks
                                      "0.1",    "gamma", "0.9995", "pad", "mask",   NULL};
 
 const sf_task sf_task_missing_duplicate = {
-    .version = 1,
+    SF_TASK,
     .info = {.name = "missing-duplicate",
              .summary = "the bit erased from a word written twice",
              .tokens = "0 1 bits, 2 hole",

@@ -98,7 +98,7 @@ static const char *const recipe[] = {"length", "40",  "epochs", "600",    "block
                                      "lr",     "0.1", "gamma",  "0.9995", NULL};
 
 const sf_task sf_task_modular_arithmetic = {
-    .version = 1,
+    SF_TASK,
     .info = {.name = "modular-arithmetic",
              .summary = "the value mod 5 of an expression in + - * without brackets",
              .tokens = "0-4 digits, 5 +, 6 -, 7 *",

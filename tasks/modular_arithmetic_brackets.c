@@ -158,7 +158,7 @@ static const char *const recipe[] = {"length", "40",    "epochs", "600", "blocks
                                      "0.1",    "gamma", "0.9995", "pad", "mask",   NULL};
 
 const sf_task sf_task_modular_arithmetic_brackets = {
-    .version = 1,
+    SF_TASK,
     .info = {.name = "modular-arithmetic-brackets",
              .summary = "the value mod 5 of a bracketed expression in + - *",
              .tokens = "0-4 digits, 5 +, 6 -, 7 *, 8 (, 9 ), 10 unused",

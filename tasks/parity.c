@@ -36,7 +36,7 @@ static const char *const recipe[] = {"length", "40",    "epochs", "1000", "block
                                      "0.1",    "gamma", "0.9995", "pad",  "mask",   NULL};
 
 const sf_task sf_task_parity = {
-    .version = 1,
+    SF_TASK,
     .info = {.name = "parity",
              .summary = "whether the number of ones is odd",
              .tokens = "0 1 bits",

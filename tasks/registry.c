@@ -1,9 +1,10 @@
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 #include "tasks/task.h"
 
-static const sf_task *const tasks[] = {
+static const sf_task *const built_in[] = {
     &sf_task_parity,
     &sf_task_even_pairs,
     &sf_task_missing_duplicate,
@@ -15,8 +16,20 @@ static const sf_task *const tasks[] = {
     &sf_task_modular_arithmetic,
 };
 
+enum { BUILT_IN = sizeof built_in / sizeof *built_in };
+
+static const sf_task **added; /* [added_count]: of plug-ins */
+static size_t added_count;
+
 const sf_task *sf_task_at(size_t i) {
-    return i < sizeof tasks / sizeof tasks[0] ? tasks[i] : NULL;
+    if (i < BUILT_IN) return built_in[i];
+    return i - BUILT_IN < added_count ? added[i - BUILT_IN] : NULL;
+}
+
+sf_status sf_task_register(const sf_task *task) {
+    SF_TRY(SF_GROW(&added, added_count, added_count + 1));
+    added[added_count++] = task;
+    return SF_OK;
 }
 
 static const char *name_at(const void *unused, size_t i) {

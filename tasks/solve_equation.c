@@ -122,7 +122,7 @@ static const char *const recipe[] = {"length", "40",    "epochs", "600", "blocks
                                      "0.1",    "gamma", "0.9995", "pad", "mask",   NULL};
 
 const sf_task sf_task_solve_equation = {
-    .version = 1,
+    SF_TASK,
     .info = {.name = "solve-equation",
              .summary = "the digit x of a bracketed equation in + -, mod 5",
              .tokens = "0-4 digits, 5 +, 6 -, 7 (, 8 ), 9 x, 10 =",

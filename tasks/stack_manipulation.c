@@ -83,7 +83,7 @@ static const char *const recipe[] = {"length", "40",    "epochs", "200", "blocks
                                      "0.1",    "gamma", "0.9995", "pad", "mask",   NULL};
 
 const sf_task sf_task_stack_manipulation = {
-    .version = 1,
+    SF_TASK,
     .info = {.name = "stack-manipulation",
              .summary = "the top of a stack after pushes and pops, 2 if it is empty",
              .tokens = "0 1 cells, 2 POP, 3 PUSH 0, 4 PUSH 1",

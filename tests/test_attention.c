@@ -115,7 +115,8 @@ static void registry_lists_all(void **state) {
         snprintf(text, sizeof text, "%s%s", info.name, info.spelling[0] == '\0' ? "" : ":2");
         const sf_attention attention = parsed(text);
         assert_string_equal(attention.selector->name, info.name);
-        assert_int_equal(attention.selector->version, 1);
+        assert_int_equal(attention.selector->version, SF_SELECTOR_VERSION);
+        assert_int_equal(attention.selector->size, sizeof(sf_selector));
         assert_int_equal(strstr(info.spelling, "global") != NULL, attention.selector->takes_globals);
         assert_true(strlen(info.summary) > 0);
     }
@@ -179,7 +180,8 @@ static void fixed_patterns(void **state) {
         check_pattern(&full, n, full_holds);
         for (size_t k = 1; k <= n + 3; k++)
             for (size_t g = 0; g < 3; g++) {
-                sf_attention attention = {&sf_selector_banded, &sf_weighting_softmax, k, globals[g]};
+                sf_attention attention = {
+                    .selector = &sf_selector_banded, .weighting = &sf_weighting_softmax, .k = k, .globals = globals[g]};
                 check_pattern(&attention, n, band_holds);
                 attention.selector = &sf_selector_block;
                 check_pattern(&attention, n, block_holds);
@@ -193,7 +195,7 @@ static void patterns_chosen_during_forward(void **state) {
     static const sf_selector *const chosen[] = {&sf_selector_topk, &sf_selector_bottomk, &sf_selector_random};
     for (size_t s = 0; s < 3; s++)
         for (size_t k = 1; k <= 9; k++) {
-            const sf_attention attention = {chosen[s], &sf_weighting_softmax, k, 0};
+            const sf_attention attention = {.selector = chosen[s], .weighting = &sf_weighting_softmax, .k = k};
             sf_pattern pattern;
             assert_int_equal(sf_pattern_create(&pattern, &attention, 7), SF_OK);
             assert_null(pattern.keys);
@@ -221,7 +223,7 @@ static int smaller_first(const void *a, const void *b) {
 
 static void check_extreme(const double *scores, size_t T, size_t k, const sf_selector *selector,
                           int (*compare)(const void *, const void *)) {
-    const sf_attention attention = {selector, &sf_weighting_softmax, k, 0};
+    const sf_attention attention = {.selector = selector, .weighting = &sf_weighting_softmax, .k = k};
     scored order[LONGEST];
     bool expected[LONGEST] = {false};
     for (size_t j = 0; j < T; j++) order[j] = (scored){scores[j], (uint32_t)j};
@@ -277,7 +279,7 @@ static void survives_nan(void **state) {
         uint32_t kept[LONGEST];
         const sf_selector *selectors[] = {&sf_selector_topk, &sf_selector_bottomk};
         for (size_t s = 0; s < 2; s++) {
-            const sf_attention attention = {selectors[s], &sf_weighting_softmax, k, 0};
+            const sf_attention attention = {.selector = selectors[s], .weighting = &sf_weighting_softmax, .k = k};
             assert_ascending(kept, sf_attention_keep(kept, &attention, 0, T, scores, NULL), T, k);
         }
     }
@@ -288,7 +290,7 @@ static void random_subsets_are_uniform(void **state) {
     (void)state;
     enum { T = 7, ROUNDS = 40000 };
     for (size_t k = 1; k <= T + 2; k++) {
-        const sf_attention attention = {&sf_selector_random, &sf_weighting_softmax, k, 0};
+        const sf_attention attention = {.selector = &sf_selector_random, .weighting = &sf_weighting_softmax, .k = k};
         size_t observed[1 << T] = {0};
         double subsets = 0, statistic = 0;
         for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -405,7 +407,7 @@ static void softmax_formula(void **state) {
         const double shift = (round / 5) % 3 * 2000.0 - 2000.0;
         double scores[20], weights[20], sum = 0;
         for (size_t j = 0; j < count; j++) scores[j] = shift + spreads[round % 5] * (sf_draw_unit(&draws) - 0.5);
-        sf_weighting_softmax.weigh(weights, scores, count);
+        sf_weighting_softmax.weigh(weights, scores, &(sf_weighing){.kept = count});
         for (size_t j = 0; j < count; j++) {
             long double total = 0;
             for (size_t i = 0; i < count; i++) total += expl((long double)scores[i] - scores[j]);
@@ -416,7 +418,7 @@ static void softmax_formula(void **state) {
         assert_true(fabs(sum - 1) <= 1e-14);
     }
     double weights[3];
-    sf_weighting_softmax.weigh(weights, (const double[]){-1e3, 0, 1e3}, 3);
+    sf_weighting_softmax.weigh(weights, (const double[]){-1e3, 0, 1e3}, &(sf_weighing){.kept = 3});
     assert_true(weights[0] == 0 && weights[1] == 0 && weights[2] == 1);
 }
 
@@ -431,16 +433,16 @@ static void softmax_gradient(void **state) {
             scores[j] = 6 * sf_draw_unit(&draws) - 3;
             in_place[j] = dweights[j] = 2 * sf_draw_unit(&draws) - 1;
         }
-        sf_weighting_softmax.weigh(weights, scores, count);
-        sf_weighting_softmax.weigh_backward(dscores, dweights, weights, scores, count);
-        sf_weighting_softmax.weigh_backward(in_place, in_place, weights, scores, count);
+        sf_weighting_softmax.weigh(weights, scores, &(sf_weighing){.kept = count});
+        sf_weighting_softmax.weigh_backward(dscores, dweights, weights, scores, &(sf_weighing){.kept = count});
+        sf_weighting_softmax.weigh_backward(in_place, in_place, weights, scores, &(sf_weighing){.kept = count});
         for (size_t j = 0; j < count; j++) {
             double moved[12], above[12], below[12], slope = 0;
             memcpy(moved, scores, sizeof moved);
             moved[j] = scores[j] + h;
-            sf_weighting_softmax.weigh(above, moved, count);
+            sf_weighting_softmax.weigh(above, moved, &(sf_weighing){.kept = count});
             moved[j] = scores[j] - h;
-            sf_weighting_softmax.weigh(below, moved, count);
+            sf_weighting_softmax.weigh(below, moved, &(sf_weighing){.kept = count});
             for (size_t i = 0; i < count; i++) slope += dweights[i] * (above[i] - below[i]) / (2 * h);
             assert_true(fabs(slope - dscores[j]) < 1e-9);
             assert_true(in_place[j] == dscores[j]);

@@ -46,7 +46,7 @@ static void brute_force(double *out, const setting *at, const double *input) {
                 for (size_t c = 0; c < C; c++)
                     scores[n] += scale * qkv[0][(t * H + h) * C + c] * qkv[1][(at->keys[first + n] * H + h) * C + c];
             }
-            s->attention.weighting->weigh(weights, scores, count);
+            s->attention.weighting->weigh(weights, scores, &(sf_weighing){.kept = count});
             for (size_t n = 0; n < count; n++)
                 for (size_t c = 0; c < C; c++)
                     context[(t * H + h) * C + c] += weights[n] * qkv[2][(at->keys[first + n] * H + h) * C + c];
@@ -88,28 +88,28 @@ static void close_setting(setting *at) {
     sample_close(&at->s);
 }
 
-static void sigmoid_share(double *weights, const double *scores, size_t kept) {
+static void sigmoid_share(double *weights, const double *scores, const sf_weighing *row) {
     double total = 0;
-    for (size_t j = 0; j < kept; j++) total += weights[j] = 1 / (1 + exp(-scores[j]));
-    for (size_t j = 0; j < kept; j++) weights[j] /= total;
+    for (size_t j = 0; j < row->kept; j++) total += weights[j] = 1 / (1 + exp(-scores[j]));
+    for (size_t j = 0; j < row->kept; j++) weights[j] /= total;
 }
 
 /* w_j = g_j / sum g: its Jacobian is not symmetric, unlike softmax's. */
 static void sigmoid_share_backward(double *dscores, const double *dweights, const double *weights, const double *scores,
-                                   size_t kept) {
+                                   const sf_weighing *row) {
     double total = 0, mean = 0;
-    for (size_t j = 0; j < kept; j++) {
+    for (size_t j = 0; j < row->kept; j++) {
         total += 1 / (1 + exp(-scores[j]));
         mean += weights[j] * dweights[j];
     }
-    for (size_t j = 0; j < kept; j++) {
+    for (size_t j = 0; j < row->kept; j++) {
         const double g = 1 / (1 + exp(-scores[j]));
         dscores[j] = g * (1 - g) * (dweights[j] - mean) / total;
     }
 }
 
-static const sf_weighting shares = {
-    .version = 1, .name = "shares", .weigh = sigmoid_share, .weigh_backward = sigmoid_share_backward};
+static const sf_weighting shares = {SF_WEIGHTING, .name = "shares", .weigh = sigmoid_share,
+                                    .weigh_backward = sigmoid_share_backward};
 
 static void check_jacobian(const sample_case *c, const sf_weighting *weighting) {
     setting at;

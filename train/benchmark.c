@@ -92,7 +92,8 @@ static sf_status open_rig(rig *r, const sf_benchmark *what, size_t threads) {
     SF_TRY(sf_pattern_create(&pattern, &shape.attention, shape.T));
     const double kept = (double)pattern.offsets[shape.T] / (double)shape.T;
     sf_pattern_destroy(&pattern);
-    r->flops = step_flops(&shape, shape.attention.selector->selects_by == SF_BY_SCORE ? (double)shape.T : kept, kept);
+    r->flops =
+        step_flops(&shape, (shape.attention.selector->selects_by & SF_BY_SCORE) != 0 ? (double)shape.T : kept, kept);
     return SF_OK;
 }
 
@@ -141,8 +142,9 @@ static void measure(sf_benchmark_result *out, rig *r, double seconds) {
 sf_status sf_benchmark_run(sf_benchmark_result *out, const sf_benchmark *what, double peak_gflops) {
     rig r = {0};
     *out = (sf_benchmark_result){.threads = (size_t)sf_threads_for(what->threads)};
-    const sf_status status = open_rig(&r, what, out->threads);
+    sf_status status = open_rig(&r, what, out->threads);
     if (status == SF_OK) measure(out, &r, what->seconds);
+    if (status == SF_OK) status = sf_attention_check_fault(&r.model.shape.attention);
     out->peak_share = peak_gflops > 0 ? out->gflops / peak_gflops : 0;
     close_rig(&r);
     return status;

@@ -149,6 +149,7 @@ static ending train_epoch(const desk *at, weights *w, sf_member *member, size_t 
         double loss;
         sf_cpu_gradient(at->crew, &loss, at->gradient, w->plan, w->params, &batch, &moment);
         if (told_to_stop(watch)) return STOPPED; /* the gradient may be of a part of the batch */
+        if (sf_attention_is_faulty(&member->model.shape.attention)) return STOPPED;
         const double norm = sf_gradient_norm(at->gradient, member->model.size);
         if (!isfinite(loss) || !isfinite(norm)) {
             member->result.diverged_step = step + 1;
@@ -187,7 +188,7 @@ static ending evaluate_both(sf_epoch *row, const desk *at, const weights *w, con
     sf_cpu_crew_obey(at->crew, stop_of(watch));
     evaluate(&row->train_loss, &row->train_accuracy, at, w, member, member->data->training, SF_TRAINING, watch);
     evaluate(&row->heldout_loss, &row->heldout_accuracy, at, w, member, member->data->heldout, SF_HELDOUT, watch);
-    if (told_to_stop(watch)) return STOPPED;
+    if (told_to_stop(watch) || sf_attention_is_faulty(&member->model.shape.attention)) return STOPPED;
     return isfinite(row->train_loss) && isfinite(row->heldout_loss) ? COMPLETE : DIVERGED;
 }
 

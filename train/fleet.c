@@ -151,6 +151,8 @@ sf_status sf_fleet_advance(sf_fleet *fleet) {
         return sf_fail(SF_BAD_INPUT, "every model of the fleet is finished; check sf_fleet_finished");
     const bool complete = fleet->backend->advance(fleet->state, fleet->watch);
     for (size_t s = 0; s < fleet->S; s++) settle(&fleet->members[s]);
+    for (size_t s = 0; s < fleet->S && !complete; s++)
+        SF_TRY(sf_attention_check_fault(&fleet->members[s].model.shape.attention));
     return complete ? SF_OK : sf_fail(SF_INTERRUPTED, "stopped on request");
 }
 

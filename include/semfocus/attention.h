@@ -1,5 +1,6 @@
 /* Attention mechanisms: a selector (which keys a query keeps) and a weighting (how the kept scores become weights),
- * spelled  selector[:k][+global:g][/weighting],  e.g. full, topk:5, banded:5+global:1, topk:5/softmax. */
+ * spelled  selector[:number[:number]][+global:g][/weighting[:number[:number]]],  e.g. full, topk:5, banded:5+global:1,
+ * topk:5/softmax. Arguments at their defaults and /softmax are left out of the canonical spelling. */
 #ifndef SEMFOCUS_ATTENTION_H
 #define SEMFOCUS_ATTENTION_H
 
@@ -16,12 +17,17 @@ typedef struct sf_weighting sf_weighting;
 typedef struct sf_attention {
     const sf_selector *selector;
     const sf_weighting *weighting;
-    size_t k;       /* kept keys a query; 0 where the selector takes none */
-    size_t globals; /* extra tokens that see all and are seen by all */
+    size_t k;                      /* from the spelling; 0 where the selector takes none */
+    size_t globals;                /* extra tokens that see all and are seen by all */
+    double arguments[2];           /* of the selector, after k */
+    double weighting_arguments[2]; /* of the weighting */
+    struct sf_fault *fault;        /* where it is noted that a part broke its rules; NULL: nowhere */
 } sf_attention;
 
 typedef struct sf_part_info { /* a selector or a weighting, for listings */
-    const char *name, *spelling, *summary;
+    const char *name, *summary;
+    char spelling[32]; /* what may follow the name: ":K[+global:G]" */
+    const void *part;  /* for sf_plugin_file_of() */
 } sf_part_info;
 
 enum { SF_SPELLING_SIZE = 64 };

@@ -23,7 +23,7 @@ typedef enum sf_measure {
     SF_SEPARATION,      /* Delta_h: from the kept scores to the others; mechanisms that choose by score */
     SF_IN_DEGREE,       /* of each key: how many queries keep it */
     SF_LN_STABILITY, /* ln xi, the softmax's stability in its input under this mechanism; as the next two, defined for
-                      * weightings that the theory of softmax holds for */
+                      * mechanisms that the theory of softmax holds for */
     SF_CONDITION_W,  /* left side, per query: delta_s over all keys of this run */
     SF_CONDITION_X,  /* the same; the sink ratio is the largest of the query's sequence and head */
     SF_MEASURES
@@ -41,6 +41,7 @@ typedef struct sf_measured {
 typedef struct sf_block_measures { /* of one block, or of all */
     sf_measured measures[SF_MEASURES];
     uint64_t queries, holds_w, holds_x; /* queries with a separation; how many of them meet the conditions */
+    double sink_keys;                   /* keys that the sink ratio counts by: k, or the mean number of kept keys */
     double largest_token;               /* Xi: greatest norm of a row that attention reads */
     double gamma, upsilon, w1, w2;      /* spectral norms with the bias as a column; the largest of the heads */
 } sf_block_measures;
@@ -62,10 +63,11 @@ typedef struct sf_analysis_info {
     size_t epoch; /* of the weights; 0: initial */
     size_t samples, positions, blocks, heads;
     double ln_positions; /* the same bits on every machine, unlike libm's */
-    size_t k;            /* keys that the sink ratio counts by: of the spelling, or all */
-    bool has_separation; /* and so conditions, where the weighting has a theory */
+    size_t k;            /* of the spelling, or all */
+    bool has_separation; /* and so conditions, where there is a theory */
     bool has_theory;     /* of softmax: else stability and conditions are not defined */
-    const char *weighting;
+    const char *weighting, *selector;
+    bool weighting_has_theory; /* else it is the weighting that they are not defined for, and not the selector */
 } sf_analysis_info;
 
 /* Weights of another instruction set are analyzed as they are; those of another numerics version are refused. Of a

@@ -14,6 +14,7 @@
 #include "semfocus/measure.h"
 #include "semfocus/paper.h"
 #include "semfocus/parity.h"
+#include "semfocus/plugin.h"
 #include "semfocus/report.h"
 #include "semfocus/session.h"
 #include "semfocus/settings.h"

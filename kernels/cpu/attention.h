@@ -21,13 +21,14 @@ typedef struct sf_head {
     const sf_trace *trace;
     size_t stride;         /* of q, k, v rows: 3 * H * Cp */
     size_t context_stride; /* H * Cp */
-    size_t slot;           /* sequence * H + head */
+    size_t block, slot;    /* slot: sequence * H + head */
     const float *q, *k, *v;
     float *context;
     float *dq, *dk, *dv; /* backward */
     const float *dcontext;
     sf_weight_drop drop;
     sf_index key_index;
+    const sf_head_state *state; /* for selectors that look at vectors or prepare */
 } sf_head;
 
 /* score_scale * k, transposed: scores are the product of queries and it. */

@@ -22,6 +22,10 @@ static uint32_t *selected_keys(const sf_head *head, size_t query) {
     return head->trace->keys + head->slot * kept_total(plan) + plan->pattern.offsets[query];
 }
 
+static uint32_t *count_of(const sf_head *head, size_t query) {
+    return head->trace->counts + head->slot * head->job->plan->model->shape.T + query;
+}
+
 static kept_row row_of(const sf_head *head, size_t query) {
     const sf_cpu_plan *plan = head->job->plan;
     const size_t begin = plan->pattern.offsets[query], at = head->slot * kept_total(plan) + begin;
@@ -30,7 +34,7 @@ static kept_row row_of(const sf_head *head, size_t query) {
         .weights = head->trace->weights + at,
         .factors = head->drop.mask.threshold > 0 ? head->trace->factors + at : NULL,
         .scores = head->trace->kept_scores != NULL ? head->trace->kept_scores + at : NULL,
-        .count = plan->pattern.offsets[query + 1] - begin,
+        .count = head->trace->counts != NULL ? *count_of(head, query) : plan->pattern.offsets[query + 1] - begin,
     };
 }
 
@@ -41,8 +45,10 @@ static void select_generic(uint32_t *keys, const sf_head *head, const float *sco
     if (scores != NULL)
         for (size_t j = 0; j < T; j++) work->wide[0][j] = scores[j];
     sf_draws draws = sf_query_draws(head->key_index, query);
-    const size_t K = sf_attention_keep(work->kept, &plan->model->shape.attention, query, T, work->wide[0], &draws);
+    const size_t K = sf_attention_keep_in(work->kept, &plan->model->shape.attention, head->state, query, T,
+                                          scores != NULL ? work->wide[0] : NULL, &draws);
     memcpy(keys, work->kept, K * sizeof *keys);
+    if (head->trace->counts != NULL) *count_of(head, query) = (uint32_t)K;
 }
 
 /* Selects by score; kept scores go to trace->weights for now. */
@@ -62,7 +68,7 @@ static void select_by_score(const sf_head *head, sf_right keys_t) {
         const float *scores = tile + i * Tp;
         if (!fast) select_generic(selected_keys(head, first + i), head, scores, first + i);
         const kept_row row = row_of(head, first + i);
-        for (size_t n = 0; n < K; n++) row.weights[n] = scores[row.keys[n]];
+        for (size_t n = 0; n < row.count; n++) row.weights[n] = scores[row.keys[n]];
     }
 }
 
@@ -186,7 +192,8 @@ INLINE bool goes_in_lanes(const sf_head *head, size_t query) {
     const sf_cpu_plan *plan = head->job->plan;
     const size_t *offsets = plan->pattern.offsets + query;
     const size_t count = offsets[1] - offsets[0];
-    if (head->trace->kept_scores != NULL || query + VL > head->first_query + head->queries || count > SUM_LANES)
+    if (head->trace->kept_scores != NULL || head->trace->counts != NULL ||
+        query + VL > head->first_query + head->queries || count > SUM_LANES)
         return false;
     for (size_t i = 2; i <= VL; i++)
         if (offsets[i] - offsets[i - 1] != count) return false;
@@ -196,12 +203,13 @@ INLINE bool goes_in_lanes(const sf_head *head, size_t query) {
 /* Kept scores, held in weights, become weights. */
 static void weigh(const kept_row *row, const sf_head *head) {
     const sf_workspace *work = head->job->work;
+    const sf_shape *s = &head->job->plan->model->shape;
     if (row->scores == NULL) {
         softmax(row->weights, row->count);
         return;
     }
     for (size_t n = 0; n < row->count; n++) row->scores[n] = row->weights[n];
-    head->job->plan->model->shape.attention.weighting->weigh(work->wide[1], row->scores, row->count);
+    sf_attention_weigh(work->wide[1], &s->attention, row->scores, row->count, s->T);
     for (size_t n = 0; n < row->count; n++) row->weights[n] = (float)work->wide[1][n];
 }
 
@@ -220,12 +228,12 @@ static void weigh_backward(float *drow, const kept_row *row, const sf_head *head
         return;
     }
     double *const *wide = head->job->work->wide;
+    const sf_shape *s = &head->job->plan->model->shape;
     for (size_t n = 0; n < row->count; n++) {
         wide[1][n] = row->weights[n];
         wide[2][n] = drow[n];
     }
-    head->job->plan->model->shape.attention.weighting->weigh_backward(wide[3], wide[2], wide[1], row->scores,
-                                                                      row->count);
+    sf_attention_weigh_backward(wide[3], &s->attention, wide[2], wide[1], row->scores, row->count, s->T);
     for (size_t n = 0; n < row->count; n++) drow[n] = (float)wide[3][n];
 }
 
@@ -240,13 +248,19 @@ static const float *dropped(const kept_row *row, const sf_head *head) {
 static void draw_factors(const sf_head *head) {
     const sf_cpu_plan *plan = head->job->plan;
     if (head->drop.mask.threshold == 0) return;
-    sf_keep_factors_of(head->trace->factors + head->slot * kept_total(plan), head->drop.mask, &head->drop.index,
-                       plan->model->shape.T, plan->pattern.offsets, row_of(head, 0).keys, head->first_query,
-                       head->queries);
+    const size_t T = plan->model->shape.T, *offsets = plan->pattern.offsets;
+    float *factors = head->trace->factors + head->slot * kept_total(plan);
+    const uint32_t *keys = row_of(head, 0).keys;
+    if (head->trace->counts == NULL)
+        sf_keep_factors_of(factors, head->drop.mask, &head->drop.index, T, offsets + head->first_query, keys,
+                           head->first_query, head->queries);
+    for (size_t i = head->first_query; head->trace->counts != NULL && i < head->first_query + head->queries; i++)
+        sf_keep_factors_of(factors, head->drop.mask, &head->drop.index, T,
+                           (const size_t[]){offsets[i], offsets[i] + *count_of(head, i)}, keys, i, 1);
 }
 
-static sf_selects_by selects_by_of(const sf_head *head) {
-    return head->job->plan->model->shape.attention.selector->selects_by;
+static bool selects_by(const sf_head *head, unsigned what) {
+    return (head->job->plan->model->shape.attention.selector->selects_by & what) != 0;
 }
 
 /* The row of query i of some that keep as many keys each. */
@@ -262,7 +276,7 @@ INLINE void attend_in_lanes(const sf_head *head, size_t first, size_t N) {
     const kept_row all = row_of(head, first);
     float mixed[VL * SUM_LANES];
     query_lanes lanes;
-    for (size_t i = 0; i < VL && selects_by_of(head) != SF_BY_SCORE; i++) {
+    for (size_t i = 0; i < VL && !selects_by(head, SF_BY_SCORE); i++) {
         const kept_row row = nth_row(all, i);
         score_kept(&row, head, first + i, N);
     }
@@ -285,7 +299,7 @@ INLINE void attend_to_kept(const sf_head *head, size_t N) {
             continue;
         }
         const kept_row row = row_of(head, i);
-        if (selects_by_of(head) != SF_BY_SCORE) score_kept(&row, head, i, N);
+        if (!selects_by(head, SF_BY_SCORE)) score_kept(&row, head, i, N);
         weigh(&row, head);
         mix(head->context + i * head->context_stride, head->v, head->stride, row.keys, dropped(&row, head), row.count,
             N);
@@ -295,10 +309,10 @@ INLINE void attend_to_kept(const sf_head *head, size_t N) {
 
 /* Queries of a head, a tile of them at most. */
 static void forward_tile(const sf_head *head, sf_right keys_t) {
-    const sf_selects_by selects_by = selects_by_of(head);
+    const bool by_score = selects_by(head, SF_BY_SCORE), chooses = selects_by(head, SF_BY_CHANCE | SF_BY_VECTORS);
     const size_t Cp = head->job->plan->rows.Cp, end = head->first_query + head->queries;
-    if (selects_by == SF_BY_SCORE) select_by_score(head, keys_t);
-    for (size_t i = head->first_query; i < end && selects_by == SF_BY_CHANCE; i++) {
+    if (by_score) select_by_score(head, keys_t);
+    for (size_t i = head->first_query; i < end && chooses && !by_score; i++) {
         if (sf_stop_asked(head->job->stop)) return; /* nothing is chosen for the rest */
         select_generic(selected_keys(head, i), head, NULL, i);
     }
@@ -328,10 +342,40 @@ static void forward_parts(sf_offer *offer, const sf_workspace *mine) {
     }
 }
 
+static void widen(double *out /* [T,C] */, const float *rows, size_t stride, size_t T, size_t C) {
+    for (size_t t = 0; t < T; t++)
+        for (size_t c = 0; c < C; c++) out[t * C + c] = rows[t * stride + c];
+}
+
+/* Before the queries are shared: who helps reads what the owner of the head prepared. */
+static void prepare_selection(sf_head_state *out, const sf_head *head) {
+    const sf_shape *s = &head->job->plan->model->shape;
+    const sf_workspace *work = head->job->work;
+    if (selects_by(head, SF_BY_VECTORS)) {
+        widen(work->vectors[0], head->q, head->stride, s->T, s->C);
+        widen(work->vectors[1], head->k, head->stride, s->T, s->C);
+    }
+    *out = (sf_head_state){.input = {.D = s->C,
+                                     .block = head->block,
+                                     .head = head->slot % s->H,
+                                     .heads = s->H,
+                                     .queries = work->vectors[0],
+                                     .keys = work->vectors[1],
+                                     .stride = s->C},
+                           .scratch = work->scratch};
+    sf_head_prepare(out, &s->attention, s->T, head->key_index);
+}
+
 void sf_kept_forward(const sf_head *head) {
-    const shared_head task = {.head = head,
-                              .keys_t = selects_by_of(head) == SF_BY_SCORE ? sf_scaled_keys(head) : (sf_right){0}};
-    sf_share_queries(head, &task, forward_parts);
+    sf_head mine = *head;
+    sf_head_state state;
+    if (sf_attention_needs_head(&head->job->plan->model->shape.attention)) {
+        prepare_selection(&state, head);
+        mine.state = &state;
+    }
+    const shared_head task = {.head = &mine,
+                              .keys_t = selects_by(head, SF_BY_SCORE) ? sf_scaled_keys(head) : (sf_right){0}};
+    sf_share_queries(&mine, &task, forward_parts);
 }
 
 void sf_kept_clear(const sf_head *head, size_t first_key, size_t keys) {

@@ -46,9 +46,20 @@ typedef struct sf_sight {   /* what the attention of a block makes of one sequen
     const float *input;     /* [T,Cp]: what q, k and v are made of */
     const float *q, *k, *v; /* [T,H,Cp], rows `stride` apart */
     size_t stride;
+    const uint32_t *chosen;                 /* [H,offsets[T]]: keys chosen during forward; NULL: by position */
+    const size_t *offsets;                  /* [T+1]: where those of a query begin */
+    const uint32_t *counts;                 /* [H,T]: how many a query keeps; NULL: all up to the next */
     const float *context;                   /* [T,H,Cp] */
     const float *attention_rstd, *mlp_rstd; /* [T]: what the two norms multiplied their rows by */
 } sf_sight;
+
+/* The keys that a query keeps, where they were chosen during forward. */
+static inline const uint32_t *sf_sight_chosen(size_t *count, const sf_sight *sight, size_t T, size_t head,
+                                              size_t query) {
+    const size_t begin = sight->offsets[query];
+    *count = sight->counts != NULL ? sight->counts[head * T + query] : sight->offsets[query + 1] - begin;
+    return sight->chosen + head * sight->offsets[T] + begin;
+}
 
 typedef struct sf_observer { /* called by every worker at once, for each block of each sequence */
     void (*see)(void *context, size_t worker, const sf_sight *sight);

@@ -38,6 +38,7 @@ static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan)
     TAKE(t->factors, kept);
     if (s->attention.weighting != &sf_weighting_softmax) TAKE(t->kept_scores, kept);
     if (!plan->dense && plan->pattern.keys == NULL) TAKE(t->keys, kept);
+    if (plan->pattern.varies) TAKE(t->counts, R * s->H);
     TAKE(t->context, R * HCp);
     TAKE(t->normed2, R * Cp);
     TAKE(t->rstd2, R);
@@ -64,7 +65,7 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->dhidden, stretch * Fp);
     TAKE(w->dqkv, R * 3 * plan->rows.HCp);
     TAKE(w->dcontext, R * plan->rows.HCp);
-    const bool by_score = !plan->dense && s->attention.selector->selects_by == SF_BY_SCORE;
+    const bool by_score = !plan->dense && (s->attention.selector->selects_by & SF_BY_SCORE) != 0;
     TAKE(w->keys_t, plan->dense || by_score ? Cp * ((s->T + 63) / 64 * 64) : 0);
     TAKE(w->values_t, plan->dense ? Cp * ((s->T + 63) / 64 * 64) : 0);
     TAKE(w->tile, SF_QUERY_TILE * (plan->dense ? SF_KEY_TILE : by_score ? Tp : 0));
@@ -82,6 +83,9 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->drow, s->T);
     for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);
     TAKE(w->kept, s->T);
+    const bool by_vectors = (s->attention.selector->selects_by & SF_BY_VECTORS) != 0;
+    for (size_t i = 0; i < 2; i++) TAKE(w->vectors[i], by_vectors ? s->T * s->C : 0);
+    TAKE(w->scratch, sf_head_scratch_size(&s->attention, s->T, s->C, s->H));
     TAKE(w->pooled, s->C);
     TAKE(w->dpooled, s->C);
     TAKE(w->logits, s->classes);

@@ -140,6 +140,7 @@ static sf_head head_of(const site *at, size_t sequence, size_t h, size_t first_q
         .trace = &at->trace,
         .stride = 3 * HCp,
         .context_stride = HCp,
+        .block = at->block,
         .slot = sequence * H + h,
         .q = at->trace.qkv + qkv,
         .k = at->trace.qkv + qkv + HCp,
@@ -187,7 +188,7 @@ static void show(const site *at) {
     const sf_observer *observer = at->job->observer;
     const sf_cpu_plan *plan = at->job->plan;
     const sf_trace *t = &at->trace;
-    const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, HCp = plan->rows.HCp;
+    const size_t T = plan->model->shape.T, H = plan->model->shape.H, Cp = plan->rows.Cp, HCp = plan->rows.HCp;
     for (size_t n = 0; n < at->job->n; n++) {
         const float *q = t->qkv + n * T * 3 * HCp;
         const float *input = plan->model->shape.norm == SF_PRE_NORM ? t->normed1 : t->input;
@@ -198,6 +199,9 @@ static void show(const site *at) {
                                 .k = q + HCp,
                                 .v = q + 2 * HCp,
                                 .stride = 3 * HCp,
+                                .chosen = t->keys != NULL ? t->keys + n * H * plan->pattern.offsets[T] : NULL,
+                                .offsets = plan->pattern.offsets,
+                                .counts = t->counts != NULL ? t->counts + n * H * T : NULL,
                                 .context = t->context + n * T * HCp,
                                 .attention_rstd = t->rstd1 + n * T,
                                 .mlp_rstd = t->rstd2 + n * T};

@@ -70,6 +70,7 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     float *factors;         /* [group,H,kept]: what dropout makes of them */
     double *kept_scores;    /* [group,H,kept]: kept kernel with a weighting other than softmax */
     uint32_t *keys;         /* [group,H,kept]: kept kernel, selected during forward */
+    uint32_t *counts;       /* [group,H,T]: how many, where that varies; else NULL */
     float *context;         /* [R,H,Cp] */
     float *normed2, *rstd2; /* [R,Cp], [R] */
     float *hidden;          /* [R,Fp] */
@@ -105,6 +106,8 @@ typedef struct sf_workspace { /* one worker's */
     float *drow;              /* [T] */
     double *wide[4];          /* [T]: the generic kernels' rows */
     uint32_t *kept;           /* [T] */
+    double *vectors[2];       /* [T,C]: one head's queries and keys, for selectors that look at them */
+    unsigned char *scratch;   /* of the selector */
     double *pooled, *dpooled; /* [C] */
     double *logits;           /* [classes] */
 } sf_workspace;

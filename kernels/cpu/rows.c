@@ -247,19 +247,19 @@ void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask
     draw(kept, words, mask, index, first_row * draws_per_row, draws_per_row, R, words);
 }
 
-void sf_keep_factors_of(float *factors /* [offsets[any]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
-                        const size_t *offsets /* [any+1] */, const uint32_t *listed /* [offsets[any]] */,
-                        size_t first_row, size_t R) {
+void sf_keep_factors_of(float *factors /* [offsets[R]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
+                        const size_t *offsets /* [R+1] */, const uint32_t *listed /* [offsets[R]] */, size_t first_row,
+                        size_t R) {
     const uint32_t per_row = sf_dropout_draws_per_row(columns);
-    const size_t end = offsets[first_row + R];
+    const size_t end = offsets[R];
     const philox_keys keys = philox_keys_of(index);
     uint32_t draws[8] = {0}, words[4][8];
-    for (size_t start = offsets[first_row], row = first_row; start < end; start += 8) { /* eight, of whatever rows */
+    for (size_t start = offsets[0], row = 0; start < end; start += 8) { /* eight, of whatever rows */
         const size_t now = end - start < 8 ? end - start : 8;
         for (size_t i = 0; i < now; i++) {
             const uint32_t column = listed[start + i];
             while (start + i >= offsets[row + 1]) row++;
-            draws[i] = (uint32_t)row * per_row + column / 64 * 8 + column % 8;
+            draws[i] = (uint32_t)(first_row + row) * per_row + column / 64 * 8 + column % 8;
         }
         philox_eight(words, index, &keys, draws);
         for (size_t i = 0; i < now; i++) {

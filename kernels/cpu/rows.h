@@ -48,11 +48,11 @@ void sf_rows_add(float *x, const float *y, size_t count);
 /* sums[n] = (add ? sums[n] : 0) + the sum over rows of x[r][n]. */
 void sf_rows_sum(float *sums /* [N] */, bool add, const float *x /* [R,N] */, size_t x_row, size_t R, size_t N);
 
-/* Factors (0 or scale) of listed elements of R rows of a matrix [any,columns]: row r has those from offsets[r] to
- * offsets[r + 1]. */
-void sf_keep_factors_of(float *factors /* [offsets[any]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
-                        const size_t *offsets /* [any+1] */, const uint32_t *listed /* [offsets[any]] */,
-                        size_t first_row, size_t R);
+/* Factors (0 or scale) of listed elements of R rows, from first_row on, of a matrix [any,columns]: row first_row + r
+ * has those from offsets[r] to offsets[r + 1]. */
+void sf_keep_factors_of(float *factors /* [offsets[R]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
+                        const size_t *offsets /* [R+1] */, const uint32_t *listed /* [offsets[R]] */, size_t first_row,
+                        size_t R);
 
 float sf_dot(const float *a, const float *b, size_t N);               /* N a multiple of 16 */
 void sf_row_scale(float *row, float factor, size_t N);                /* row *= factor, N a multiple of 16 */

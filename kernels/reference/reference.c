@@ -30,6 +30,7 @@ struct sf_reference {
     double *dcontext;         /* [T,H,C] */
     double *row, *drow, *raw; /* [T]: weights, gradients and scores of one query's kept keys */
     uint32_t *keys;           /* [T] */
+    unsigned char *scratch;   /* of the selector */
     double *pooled, *dpooled; /* [C] */
     double *dlogits;          /* [classes] */
 };
@@ -70,6 +71,7 @@ static void lay_out(sf_reference *r, sf_arena *arena) {
     TAKE(r->drow, s->T);
     TAKE(r->raw, s->T);
     TAKE(r->keys, s->T);
+    TAKE(r->scratch, sf_head_scratch_size(&s->attention, s->T, s->C, s->H));
     TAKE(r->pooled, s->C);
     TAKE(r->dpooled, s->C);
     TAKE(r->dlogits, s->classes);
@@ -139,6 +141,15 @@ static void attend(sf_reference *r, block_trace *b, const site *at) {
     for (size_t h = 0; h < H; h++) {
         const sf_index drop_index = index_at(at, SF_DROP_WEIGHTS, h);
         const sf_index key_index = index_at(at, sf_moment_random_keys(at->moment), h);
+        sf_head_state head = {.input = {.D = C,
+                                        .block = at->block,
+                                        .head = h,
+                                        .heads = H,
+                                        .queries = b->q + h * C,
+                                        .keys = b->k + h * C,
+                                        .stride = H * C},
+                              .scratch = r->scratch};
+        sf_head_prepare(&head, &s->attention, T, key_index);
         for (size_t i = 0; i < T; i++) {
             double *scores = b->scores + (h * T + i) * T, *weights = b->weights + (h * T + i) * T;
             bool *kept = b->kept + (h * T + i) * T;
@@ -150,9 +161,9 @@ static void attend(sf_reference *r, block_trace *b, const site *at) {
                 kept[j] = false;
             }
             sf_draws draws = sf_query_draws(key_index, i);
-            const size_t K = sf_attention_keep(r->keys, &s->attention, i, T, scores, &draws);
+            const size_t K = sf_attention_keep_in(r->keys, &s->attention, &head, i, T, scores, &draws);
             for (size_t n = 0; n < K; n++) r->raw[n] = scores[r->keys[n]];
-            s->attention.weighting->weigh(r->row, r->raw, K);
+            sf_attention_weigh(r->row, &s->attention, r->raw, K, T);
             for (size_t n = 0; n < K; n++) {
                 const size_t j = r->keys[n];
                 kept[j] = true;
@@ -192,7 +203,7 @@ static void attend_backward(sf_reference *r, const block_trace *b, const site *a
                 r->drow[K++] = factor * dot;
             }
             double *dscores = r->drow;
-            s->attention.weighting->weigh_backward(dscores, r->drow, r->row, r->raw, K);
+            sf_attention_weigh_backward(dscores, &s->attention, r->drow, r->row, r->raw, K, T);
             for (size_t n = 0; n < K; n++) {
                 const size_t j = r->keys[n];
                 for (size_t c = 0; c < C; c++) {

@@ -1,0 +1,148 @@
+/* Calls of the parts, and what is done where one breaks its rules: the first such thing is noted with the model, and
+ * the call still gives something that is safe to compute with. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "attention/attention.h"
+#include "base/sizes.h"
+
+enum { NO_FAULT, WRITING, WRITTEN };
+
+static void note(const sf_attention *attention, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void note(const sf_attention *attention, const char *format, ...) {
+    sf_fault *fault = attention->fault;
+    int expected = NO_FAULT;
+    if (fault == NULL || !atomic_compare_exchange_strong(&fault->state, &expected, WRITING)) return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(fault->message, sizeof fault->message, format, arguments);
+    va_end(arguments);
+    atomic_store(&fault->state, WRITTEN);
+}
+
+sf_status sf_attention_check_fault(const sf_attention *attention) {
+    if (!sf_attention_is_faulty(attention)) return SF_OK;
+    const bool written = atomic_load(&attention->fault->state) == WRITTEN; /* else another thread is at it */
+    return sf_fail(SF_BAD_INPUT, "%s",
+                   written ? attention->fault->message : "a part of the attention mechanism breaks its rules");
+}
+
+/* Chosen during forward, a number of keys that is known before. */
+static bool keeps_exactly(const sf_selector *selector) {
+    return selector->keeps_k && selector->selects_by != SF_BY_POSITION;
+}
+
+/* Whether a selector kept its rules; else they are noted. */
+static bool is_in_order(const uint32_t *kept, size_t count, size_t most, const sf_attention *attention,
+                        const sf_query *query) {
+    const char *name = attention->selector->name;
+    if (count < 1) {
+        note(attention, "the selector %s kept no key for query %zu of %zu; every query keeps at least one", name,
+             query->query, query->keys);
+        return false;
+    }
+    const bool exactly = keeps_exactly(attention->selector);
+    if (count > most || (exactly && count != most)) {
+        note(attention, "the selector %s kept %zu keys for query %zu of %zu but states that it keeps %s%zu", name,
+             count, query->query, query->keys, exactly ? "" : "at most ", most);
+        return false;
+    }
+    for (size_t n = 0; n < count; n++) {
+        if (kept[n] < query->visible && (n == 0 || kept[n] > kept[n - 1])) continue;
+        note(attention, "the selector %s kept key %u for query %zu; kept keys must ascend and be below %zu", name,
+             (unsigned)kept[n], query->query, query->visible);
+        return false;
+    }
+    return true;
+}
+
+static bool looks_at_vectors(const sf_attention *attention) {
+    return (attention->selector->selects_by & SF_BY_VECTORS) != 0;
+}
+
+static size_t keep_all(uint32_t *kept, size_t T) {
+    for (size_t j = 0; j < T; j++) kept[j] = (uint32_t)j;
+    return T;
+}
+
+size_t sf_attention_keep_in(uint32_t *kept /* [T] */, const sf_attention *attention, const sf_head_state *head,
+                            size_t query, size_t T, const double *scores /* [T] */, sf_draws *draws) {
+    const size_t plain = T - attention->globals;
+    if (query >= plain) return keep_all(kept, T);
+    const sf_query asked = {.query = query,
+                            .keys = plain,
+                            .k = attention->k,
+                            .scores = scores,
+                            .draws = draws,
+                            .visible = plain,
+                            .arguments = attention->arguments,
+                            .head = looks_at_vectors(attention) ? &head->input : NULL,
+                            .prepared = attention->selector->prepare != NULL ? head->scratch : NULL};
+    size_t count = attention->selector->keep(kept, &asked);
+    const size_t most = sf_attention_most_kept(attention, T) - attention->globals;
+    if (!is_in_order(kept, count, most, attention, &asked)) {
+        const bool exactly = keeps_exactly(attention->selector);
+        count = exactly ? most : 1;
+        for (size_t n = 0; n < count; n++) kept[n] = (uint32_t)(exactly ? n : query);
+    }
+    for (size_t j = plain; j < T; j++) kept[count++] = (uint32_t)j;
+    return count;
+}
+
+size_t sf_attention_keep(uint32_t *kept /* [T] */, const sf_attention *attention, size_t query, size_t T,
+                         const double *scores /* [T] */, sf_draws *draws) {
+    return sf_attention_keep_in(kept, attention, NULL, query, T, scores, draws);
+}
+
+static bool are_finite(const double *x, size_t count) {
+    double zero = 0; /* stays 0 until a NaN or an infinity comes */
+    for (size_t i = 0; i < count; i++) zero += 0 * x[i];
+    return zero == 0;
+}
+
+void sf_attention_weigh(double *weights /* [kept] */, const sf_attention *attention, const double *scores /* [kept] */,
+                        size_t kept, size_t visible) {
+    const sf_weighing row = {.kept = kept, .visible = visible, .arguments = attention->weighting_arguments};
+    attention->weighting->weigh(weights, scores, &row);
+    if (!are_finite(weights, kept) && are_finite(scores, kept))
+        note(attention, "the weighting %s made a weight that is not finite of %zu finite scores",
+             attention->weighting->name, kept);
+}
+
+void sf_attention_weigh_backward(double *dscores /* [kept] */, const sf_attention *attention,
+                                 const double *dweights /* [kept] */, const double *weights /* [kept] */,
+                                 const double *scores /* [kept] */, size_t kept, size_t visible) {
+    const sf_weighing row = {.kept = kept, .visible = visible, .arguments = attention->weighting_arguments};
+    const bool from_finite = are_finite(dweights, kept) && are_finite(weights, kept) && are_finite(scores, kept);
+    attention->weighting->weigh_backward(dscores, dweights, weights, scores, &row);
+    if (from_finite && !are_finite(dscores, kept))
+        note(attention, "the weighting %s made a gradient that is not finite of %zu finite scores and gradients",
+             attention->weighting->name, kept);
+}
+
+size_t sf_head_scratch_size(const sf_attention *attention, size_t T, size_t D, size_t heads) {
+    if (attention->selector->scratch_size == NULL) return 0;
+    const sf_head_input input = {
+        .T = T - attention->globals, .D = D, .heads = heads, .k = attention->k, .arguments = attention->arguments};
+    return attention->selector->scratch_size(&input);
+}
+
+void sf_head_prepare(sf_head_state *state, const sf_attention *attention, size_t T, sf_index key_index) {
+    state->input.T = T - attention->globals;
+    state->input.k = attention->k;
+    state->input.arguments = attention->arguments;
+    if (!looks_at_vectors(attention)) state->input.queries = state->input.keys = NULL;
+    if (attention->selector->prepare == NULL) return;
+    sf_index index = key_index;
+    index.stream = key_index.stream - SF_RANDOM_KEYS + SF_RANDOM_PREPARATION; /* evaluation follows training in both */
+    sf_draws sequence = sf_draws_at(index);
+    index.sample = UINT32_MAX; /* no sequence has this number */
+    sf_draws step = sf_draws_at(index);
+    const bool draws = (attention->selector->selects_by & SF_BY_CHANCE) != 0;
+    sf_head_input input = state->input;
+    input.sequence_draws = draws ? &sequence : NULL;
+    input.step_draws = draws ? &step : NULL;
+    attention->selector->prepare(state->scratch, &input);
+}

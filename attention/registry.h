@@ -1,0 +1,16 @@
+/* Every selector and weighting: those built in, then those of plug-ins. */
+#ifndef SF_ATTENTION_REGISTRY_H
+#define SF_ATTENTION_REGISTRY_H
+
+#include "attention/attention.h"
+
+const sf_selector *sf_selector_at(size_t i); /* NULL past the end */
+const sf_weighting *sf_weighting_at(size_t i);
+const sf_selector *sf_selector_named(const char *name); /* NULL: there is none */
+const sf_weighting *sf_weighting_named(const char *name);
+
+/* Adds a part of a plug-in, which must stay valid. Its name is free and its members are in order. */
+sf_status sf_selector_register(const sf_selector *selector);
+sf_status sf_weighting_register(const sf_weighting *weighting);
+
+#endif

@@ -132,6 +132,9 @@ static const sf_setting table[] = {
      4294967295.0, NULL, "S", "seed of the two directions of a loss surface"},
     {"extent", SF_REAL, SF_GROUP_SURFACE, COMMAND(extent), "1", 1e-6, 1e12, NULL, "X",
      "half the side of the surface; at 1 the weights and the step away from them are equally large"},
+    {"plugin", SF_TEXT, SF_GROUP_PLUGIN, COMMAND(plugin), "", 0, SF_PATH_SIZE, NULL, "FILE[,...]",
+     "load selectors, weightings and tasks from these shared libraries, and from those that SEMFOCUS_PLUGINS names, "
+     "separated by colons"},
     {"scale", SF_CHOICE, SF_GROUP_PAPER, COMMAND(scale), "laptop", 0, 0, "smoke|laptop|paper", NULL,
      "how much: seconds to see that it works, what two cores do in minutes to hours, or all of the paper"},
 };

@@ -27,7 +27,7 @@ typedef struct cli_request { /* a command line, read and checked */
 } cli_request;
 
 /* What every verb that works takes. */
-enum { COMMON_GROUPS = SF_GROUP_MACHINE | SF_GROUP_STORE | SF_GROUP_OUTPUT };
+enum { COMMON_GROUPS = SF_GROUP_PLUGIN | SF_GROUP_MACHINE | SF_GROUP_STORE | SF_GROUP_OUTPUT };
 
 typedef enum cli_lists { NO_LISTS, SEED_AND_ATTENTION_LISTS, ALL_LISTS } cli_lists;
 

@@ -150,7 +150,7 @@ const cli_verb verb_compare = {
         "examples: semfocus compare even-pairs --attention full,topk:5,banded:5 --seeds 10 --stop-at 95\n"
         "          semfocus compare even-pairs --lr 0.05,0.1,0.2 --seeds 10 --converged-at loss:0.1\n"
         "          semfocus compare even-pairs,parity --blocks 2,5 --dry-run\n",
-    .groups = SF_STUDY_GROUPS,
+    .groups = SF_STUDY_GROUPS | SF_GROUP_PLUGIN,
     .lists = ALL_LISTS,
     .fewest_words = 1,
     .most_words = 1,

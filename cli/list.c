@@ -17,6 +17,13 @@ static long long number(const json_t *row, const char *key) {
     return json_integer_value(json_object_get(row, key));
 }
 
+/* Where a part came from that is not built in. */
+static void append_part(json_t *rows, json_t *row, const void *part) {
+    const sf_plugin_file *file = sf_plugin_file_of(part);
+    if (file != NULL) json_object_set_new(row, "plugin", json_text(file->path));
+    json_array_append_new(rows, row);
+}
+
 static json_t *collect_tasks(void) {
     json_t *rows = json_array();
     const sf_task *task;
@@ -28,11 +35,12 @@ static json_t *collect_tasks(void) {
         (void)sf_config_apply_recipe(&config, info.recipe); /* a recipe of ours is valid */
         for (const char *const *entry = info.recipe; entry != NULL && entry[0] != NULL; entry += 2)
             json_object_set_new(recipe, entry[0], json_string(entry[1]));
-        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:o, s:f}", "name", info.name,
-                                              "summary", info.summary, "tokens", info.tokens, "pad", (int)info.pad,
-                                              "classes", (int)info.classes, "shortest", (json_int_t)info.shortest,
-                                              "longest", (json_int_t)info.longest, "recipe", recipe, "chance",
-                                              sf_task_chance(task, (size_t)config.length)));
+        append_part(rows,
+                    json_pack("{s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:o, s:f}", "name", info.name, "summary",
+                              info.summary, "tokens", info.tokens, "pad", (int)info.pad, "classes", (int)info.classes,
+                              "shortest", (json_int_t)info.shortest, "longest", (json_int_t)info.longest, "recipe",
+                              recipe, "chance", sf_task_chance(task, (size_t)config.length)),
+                    task);
     }
     return rows;
 }
@@ -48,14 +56,18 @@ static json_t *collect_attention(void) {
     for (size_t i = 0; sf_selector_describe(&info, i); i++) {
         char spelling[SF_SPELLING_SIZE];
         snprintf(spelling, sizeof spelling, "%s%s", info.name, info.spelling);
-        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s}", "kind", "selector", "name", info.name, "spelling",
-                                              spelling, "summary", info.summary));
+        append_part(rows,
+                    json_pack("{s:s, s:s, s:s, s:s}", "kind", "selector", "name", info.name, "spelling", spelling,
+                              "summary", info.summary),
+                    info.part);
     }
     for (size_t i = 0; sf_weighting_describe(&info, i); i++) {
         char spelling[SF_SPELLING_SIZE];
-        snprintf(spelling, sizeof spelling, ".../%s", info.name);
-        json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s}", "kind", "weighting", "name", info.name,
-                                              "spelling", spelling, "summary", info.summary));
+        snprintf(spelling, sizeof spelling, ".../%s%s", info.name, info.spelling);
+        append_part(rows,
+                    json_pack("{s:s, s:s, s:s, s:s}", "kind", "weighting", "name", info.name, "spelling", spelling,
+                              "summary", info.summary),
+                    info.part);
     }
     return rows;
 }

@@ -75,7 +75,8 @@ static int print_verb_help(const cli_verb *verb) {
         {SF_GROUP_EXPORT, "what"},      {SF_GROUP_WEIGHTS, "which weights"}, {SF_GROUP_FILE, "how many"},
         {SF_GROUP_OUT, "where to"},     {SF_GROUP_SAMPLE, "sequences"},      {SF_GROUP_DATA, "data"},
         {SF_GROUP_MODEL, "model"},      {SF_GROUP_TRAINING, "training"},     {SF_GROUP_MACHINE, "machine"},
-        {SF_GROUP_SAVING, "saving"},    {SF_GROUP_STORE, "store"},           {SF_GROUP_OUTPUT, "output"}};
+        {SF_GROUP_SAVING, "saving"},    {SF_GROUP_PLUGIN, "plug-ins"},       {SF_GROUP_STORE, "store"},
+        {SF_GROUP_OUTPUT, "output"}};
     printf("usage: semfocus %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
     if (verb->details != NULL) printf("\n%s", verb->details);
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
@@ -89,6 +90,7 @@ static int print_verb_help(const cli_verb *verb) {
 }
 
 static sf_status set_value(cli_request *request, const sf_setting *setting, const char *value, bool is_list) {
+    if (setting->group == SF_GROUP_PLUGIN) return sf_options_set(&request->options, setting->name, value);
     if (request->study != NULL && is_list) return sf_study_override(request->study, setting->name, value);
     if (request->study != NULL) return sf_study_override_one(request->study, setting->name, value);
     return setting->home == SF_IN_CONFIG ? sf_config_set(&request->config, setting->name, value)
@@ -100,12 +102,37 @@ static int take_option(cli_request *request, const cli_verb *verb, const sf_sett
         if (request->assignments[i].setting == setting)
             return fail_usage("--%s is given twice, as '%.100s' and as '%.100s'; give it once (%s)", setting->name,
                               request->assignments[i].value, value,
-                              is_list_setting(verb, setting) ? "a list is written with commas: A,B"
-                                                             : "it takes one value");
-    if (*value == '\0' && (strcmp(setting->name, "out") == 0 || strcmp(setting->name, "figures") == 0))
+                              is_list_setting(verb, setting) || setting->group == SF_GROUP_PLUGIN
+                                  ? "a list is written with commas: A,B"
+                                  : "it takes one value");
+    if (*value == '\0' && (strcmp(setting->name, "out") == 0 || strcmp(setting->name, "figures") == 0 ||
+                           strcmp(setting->name, "plugin") == 0))
         return fail_usage("%s is '' but must be a name; give one, or leave it out", setting->name);
     request->assignments[request->assignment_count++] = (cli_assignment){setting, value};
-    const sf_status status = set_value(request, setting, value, is_list_setting(verb, setting));
+    return EXIT_DONE;
+}
+
+static sf_status load_plugins(const cli_request *request) {
+    const char *everywhere = getenv("SEMFOCUS_PLUGINS");
+    const sf_status status = everywhere != NULL ? sf_plugin_load_all(everywhere, ':') : SF_OK;
+    return status == SF_OK ? sf_plugin_load_all(request->options.plugin, ',') : status;
+}
+
+static sf_status set_values(cli_request *request, const cli_verb *verb, bool of_plugins) {
+    sf_status status = SF_OK;
+    for (size_t i = 0; i < request->assignment_count && status == SF_OK; i++) {
+        const sf_setting *setting = request->assignments[i].setting;
+        if ((setting->group == SF_GROUP_PLUGIN) == of_plugins)
+            status = set_value(request, setting, request->assignments[i].value, is_list_setting(verb, setting));
+    }
+    return status;
+}
+
+/* Plug-ins first: other values may name their parts. */
+static int take_values(cli_request *request, const cli_verb *verb) {
+    sf_status status = set_values(request, verb, true);
+    if (status == SF_OK) status = load_plugins(request);
+    if (status == SF_OK) status = set_values(request, verb, false);
     return status == SF_OK ? EXIT_DONE : fail(status);
 }
 
@@ -137,6 +164,8 @@ static int read_request(cli_request *request, const cli_verb *verb, int count, c
         const int taken = take_option(request, verb, setting, value);
         if (taken != EXIT_DONE) return taken;
     }
+    const int taken = take_values(request, verb);
+    if (taken != EXIT_DONE) return taken;
     if (request->word_count < verb->fewest_words || request->word_count > verb->most_words)
         return fail_usage("usage: semfocus %s %s ('semfocus %s --help' tells more)", verb->name, verb->usage,
                           verb->name);

@@ -21,7 +21,7 @@ const cli_verb verb_study = {
                "          blocks = 2\n"
                "          [deep]\n"
                "          blocks = 8, 16\n",
-    .groups = SF_STUDY_GROUPS,
+    .groups = SF_STUDY_GROUPS | SF_GROUP_PLUGIN,
     .lists = ALL_LISTS,
     .fewest_words = 1,
     .most_words = 1,

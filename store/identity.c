@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/version.h"
 #include "kernels/cpu/cpu.h"
+#include "store/run_plugins.h"
 #include "train/data.h"
 
 static uint64_t add_text(uint64_t hash, const char *text) {
@@ -35,7 +36,7 @@ static uint64_t add_dataset(uint64_t hash, const sf_dataset *data) {
 
 typedef struct described { /* a run spelled one way, so that equal runs have equal text */
     sf_config config;
-    uint64_t data; /* hash of the numerics version and of what is learned */
+    uint64_t data; /* hash of the numerics version, of what is learned and of the plug-ins that are used */
     char attention[SF_SPELLING_SIZE];
 } described;
 
@@ -66,6 +67,7 @@ static sf_status describe(described *out, const sf_config *config, const char *t
     SF_TRY(add_task(&out->data, &longest, &out->config, task));
     attention = sf_attention_resolve(attention, longest);
     sf_attention_spell(out->attention, &attention);
+    out->data = sf_run_plugins_hash(out->data, &attention, task);
     strcpy(out->config.attention, out->attention);
     out->config.data_seed = sf_run_data_seed(config);
     return SF_OK;

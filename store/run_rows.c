@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "store/claim.h"
 #include "store/identity.h"
+#include "store/run_plugins.h"
 #include "store/store_inside.h"
 #include "train/data.h"
 
@@ -177,8 +178,9 @@ sf_status sf_run_changed(sf_store *store, const sf_stored_run *now, sf_status st
     return sf_database_end(&store->db, status);
 }
 
-/* Every setting that makes the run, as the user would write it; NULL without memory, never a part of them. */
-static char *settings_text(const sf_config *config) {
+/* Every setting that makes the run, as the user would write it, and the plug-ins it uses; NULL without memory, never a
+ * part of them. */
+static char *settings_text(const sf_config *config, const char *attention, const char *task) {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -195,6 +197,7 @@ static char *settings_text(const sf_config *config) {
         sf_text_json(out, value);
         separator = ",";
     }
+    sf_run_plugins_write(out, attention, task);
     fputc('}', out);
     const bool failed = ferror(out) != 0;
     if (fclose(out) == 0 && !failed) return text;
@@ -259,7 +262,7 @@ sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, co
         SF_TRY(move_data(store, out, task));
         return sf_store_look_up(out, &found, store, id);
     }
-    char *settings = settings_text(config);
+    char *settings = settings_text(config, attention, task);
     if (settings == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to enter run %s", id);
     sf_status status = sf_database_begin(&store->db);
     if (status == SF_OK)
@@ -350,8 +353,9 @@ sf_status sf_run_settings_read(sf_config *out, const char *id, const char *task,
     if (settings == NULL && *error.text == '\0') /* jansson says nothing where it had no memory */
         return sf_fail(SF_NO_MEMORY, "no memory left to read the settings of run %s", id);
     sf_config_init(out);
-    sf_status status = json_is_object(settings) ? sf_run_data_recipe(out, task)
+    sf_status status = json_is_object(settings) ? sf_run_plugins_check(json_object_get(settings, "plugins"), id)
                                                 : sf_fail(SF_IO_ERROR, "the settings of run %s cannot be read", id);
+    if (status == SF_OK) status = sf_run_data_recipe(out, task);
     const sf_setting *setting;
     for (size_t i = 0; status == SF_OK && (setting = sf_setting_at(i)) != NULL; i++) {
         if (setting->home != SF_IN_CONFIG) continue;

@@ -32,13 +32,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "semfocus/api.h"
 #include "semfocus/attention.h"
 #include "semfocus/status.h"
 #include "semfocus/task.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SF_API_BEGIN
 
 typedef struct sf_draws sf_draws; /* a sequence of random numbers that depends on its address alone */
 
@@ -250,7 +249,7 @@ typedef struct sf_plugin {
 
 /* What a plug-in exports: called once. The table and all that it points to stay valid. NULL: the plug-in cannot work
  * with this host. */
-__attribute__((visibility("default"))) const sf_plugin *sf_plugin_entry(const sf_plugin_host *host);
+const sf_plugin *sf_plugin_entry(const sf_plugin_host *host);
 
 /* For programs that load plug-ins. Load them before anything else is done: nothing else of the library may be at work
  * meanwhile, on any thread. A file that is already loaded is passed over. SF_BAD_INPUT, with a sentence and nothing
@@ -268,8 +267,6 @@ typedef struct sf_plugin_file {
 const sf_plugin_file *sf_plugin_file_of(const void *part /* an sf_selector, sf_weighting or sf_task */);
 const sf_plugin_file *sf_plugin_file_at(size_t i); /* the i-th loaded, NULL past the end */
 
-#ifdef __cplusplus
-}
-#endif
+SF_API_END
 
 #endif

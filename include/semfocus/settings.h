@@ -85,6 +85,7 @@ typedef struct sf_options {
     double extent;
     int64_t bounds, lipschitz, mask_stability;
     double perturbed;
+    char plugin[SF_PATH_SIZE];
     int64_t scale; /* sf_paper_scale */
     sf_given given;
 } sf_options;
@@ -112,6 +113,7 @@ typedef enum sf_setting_group {
     SF_GROUP_SAMPLES = 131072, /* on how many sequences */
     SF_GROUP_LENGTHS = 262144, /* on how long ones */
     SF_GROUP_GOAL = 524288,    /* what converged means */
+    SF_GROUP_PLUGIN = 1048576, /* what is loaded before anything else */
     SF_GROUP_PAPER = 2097152   /* how much of the paper */
 } sf_setting_group;
 

@@ -1,0 +1,124 @@
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/registry.h"
+#include "base/text.h"
+#include "plugins/plugins.h"
+#include "tasks/task.h"
+
+typedef struct loaded {
+    sf_plugin_file file;
+    dev_t device;
+    ino_t inode;
+    sf_plugin_parts parts;
+} loaded;
+
+static loaded **files; /* [file_count] */
+static size_t file_count;
+
+const sf_plugin_file *sf_plugin_file_at(size_t i) {
+    return i < file_count ? &files[i]->file : NULL;
+}
+
+static bool has_part(const sf_plugin_parts *parts, const void *part) {
+    for (size_t i = 0; i < parts->selector_count; i++)
+        if (parts->selectors[i] == part) return true;
+    for (size_t i = 0; i < parts->weighting_count; i++)
+        if (parts->weightings[i] == part) return true;
+    for (size_t i = 0; i < parts->task_count; i++)
+        if (parts->tasks[i] == part) return true;
+    return false;
+}
+
+const sf_plugin_file *sf_plugin_file_of(const void *part) {
+    for (size_t i = 0; i < file_count; i++)
+        if (has_part(&files[i]->parts, part)) return &files[i]->file;
+    return NULL;
+}
+
+static sf_status register_parts(const sf_plugin_parts *parts) {
+    for (size_t i = 0; i < parts->selector_count; i++) SF_TRY(sf_selector_register(parts->selectors[i]));
+    for (size_t i = 0; i < parts->weighting_count; i++) SF_TRY(sf_weighting_register(parts->weightings[i]));
+    for (size_t i = 0; i < parts->task_count; i++) SF_TRY(sf_task_register(parts->tasks[i]));
+    return SF_OK;
+}
+
+typedef const sf_plugin *entry_point(const sf_plugin_host *host);
+
+static sf_status ask_for_parts(sf_plugin_parts *out, void *library) {
+    entry_point *entry;
+    void *symbol = dlsym(library, "sf_plugin_entry");
+    if (symbol == NULL) return sf_fail(SF_BAD_INPUT, "does not export sf_plugin_entry; see semfocus/plugin.h");
+    memcpy(&entry, &symbol, sizeof entry); /* ISO C has no cast from an object to a function */
+    const sf_plugin *plugin = entry(sf_plugin_host_table());
+    if (plugin == NULL)
+        return sf_fail(SF_BAD_INPUT, "refuses to work with this semfocus: its sf_plugin_entry gave no table");
+    return sf_plugin_parts_take(out, plugin);
+}
+
+/* The parts stay where they are as long as the process: so does the library. */
+static sf_status open_library(sf_plugin_parts *out, const char *path) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) return sf_fail(SF_BAD_INPUT, "cannot be loaded: %s", dlerror());
+    const sf_status status = ask_for_parts(out, library);
+    if (status != SF_OK) dlclose(library);
+    return status;
+}
+
+static const loaded *find_loaded(const sf_plugin_bytes *bytes) {
+    for (size_t i = 0; i < file_count; i++)
+        if (files[i]->device == bytes->about.st_dev && files[i]->inode == bytes->about.st_ino) return files[i];
+    return NULL;
+}
+
+static const char *without_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static sf_status load(loaded *out, sf_plugin_bytes *bytes) {
+    SF_TRY(SF_GROW(&files, file_count, file_count + 1));
+    SF_TRY(open_library(&out->parts, bytes->path));
+    out->file = (sf_plugin_file){.path = bytes->path, .name = without_folder(bytes->path), .hash = bytes->hash};
+    out->device = bytes->about.st_dev;
+    out->inode = bytes->about.st_ino;
+    files[file_count++] = out;
+    bytes->path = NULL;
+    return register_parts(&out->parts);
+}
+
+sf_status sf_plugin_load(const char *path) {
+    sf_plugin_bytes bytes;
+    char quoted[SF_QUOTE_SIZE];
+    sf_status status = sf_plugin_bytes_read(&bytes, path);
+    const loaded *same = status == SF_OK ? find_loaded(&bytes) : NULL;
+    if (same != NULL && same->file.hash != bytes.hash)
+        status = sf_fail(SF_BAD_INPUT, "plug-in '%s' was changed while it is loaded; start semfocus again",
+                         sf_text_quote(quoted, path));
+    if (status == SF_OK && same == NULL) {
+        loaded *fresh;
+        const size_t before = file_count;
+        status = SF_NEW(&fresh, 1);
+        if (status == SF_OK) {
+            status = sf_fail_in(load(fresh, &bytes), "plug-in '%s'", sf_text_quote(quoted, path));
+            if (file_count == before) sf_release(fresh);
+        }
+    }
+    free(bytes.path);
+    return status;
+}
+
+sf_status sf_plugin_load_all(const char *paths, char separator) {
+    while (*paths != '\0') {
+        const char *end = strchr(paths, separator);
+        const size_t length = end != NULL ? (size_t)(end - paths) : strlen(paths);
+        char *path = strndup(paths, length);
+        if (path == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to load a plug-in");
+        const sf_status status = length > 0 ? sf_plugin_load(path) : SF_OK;
+        free(path);
+        SF_TRY(status);
+        paths += length + (end != NULL);
+    }
+    return SF_OK;
+}

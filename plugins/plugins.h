@@ -1,0 +1,31 @@
+/* The steps of loading a plug-in: the file, the table it gives, the checks of its parts. */
+#ifndef SF_PLUGINS_PLUGINS_H
+#define SF_PLUGINS_PLUGINS_H
+
+#include <sys/stat.h>
+
+#include "base/memory.h"
+#include "semfocus/plugin.h"
+
+/* What a plug-in may call. */
+const sf_plugin_host *sf_plugin_host_table(void);
+
+typedef struct sf_plugin_bytes { /* what a file is, before any of it runs */
+    char *path;                  /* absolute; release with free() */
+    struct stat about;
+    uint64_t hash;
+} sf_plugin_bytes;
+/* Refuses what is no whole shared library of this machine's kind. */
+sf_status sf_plugin_bytes_read(sf_plugin_bytes *out, const char *path);
+
+typedef struct sf_plugin_parts { /* copies of this version's size */
+    sf_selector **selectors;     /* [selector_count] */
+    sf_weighting **weightings;
+    sf_task **tasks;
+    size_t selector_count, weighting_count, task_count;
+} sf_plugin_parts;
+/* Takes over what a plug-in's table lists; SF_BAD_INPUT with a sentence if this version cannot run all of it. */
+sf_status sf_plugin_parts_take(sf_plugin_parts *out, const sf_plugin *plugin);
+void sf_plugin_parts_release(sf_plugin_parts *parts);
+
+#endif

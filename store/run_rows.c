@@ -180,7 +180,7 @@ sf_status sf_run_changed(sf_store *store, const sf_stored_run *now, sf_status st
 
 /* Every setting that makes the run, as the user would write it, and the plug-ins it uses; NULL without memory, never a
  * part of them. */
-static char *settings_text(const sf_config *config, const char *attention, const char *task) {
+static char *settings_text(const sf_config *config, const char *task) {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -197,7 +197,7 @@ static char *settings_text(const sf_config *config, const char *attention, const
         sf_text_json(out, value);
         separator = ",";
     }
-    sf_run_plugins_write(out, attention, task);
+    sf_run_plugins_write(out, config->attention, task);
     fputc('}', out);
     const bool failed = ferror(out) != 0;
     if (fclose(out) == 0 && !failed) return text;
@@ -262,7 +262,7 @@ sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, co
         SF_TRY(move_data(store, out, task));
         return sf_store_look_up(out, &found, store, id);
     }
-    char *settings = settings_text(config, attention, task);
+    char *settings = settings_text(config, task);
     if (settings == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to enter run %s", id);
     sf_status status = sf_database_begin(&store->db);
     if (status == SF_OK)

@@ -66,13 +66,13 @@ class Headers(Installed):
 
     def test_the_shared_library_exports_what_the_headers_declare_and_nothing_else(self):
         text = run(CC, "-E", "-P", f"-I{self.prefix}/include", self.prefix / "include/semfocus/semfocus.h")
-        functions = set(re.findall(r"\b(sf_\w+)\s*\(", text))
+        functions = set(re.findall(r"\b(sf_\w+)\s*\((?!\*)", text))  # and no pointers to functions
         variables = set(re.findall(r"\bextern const \w+ (sf_\w+)\[", text))
         lines = run("nm", "-D", "--defined-only", self.prefix / "lib/libsemfocus.so").splitlines()
         exported = {line.split()[-1].split("@")[0] for line in lines}
         self.assertGreater(len(exported), 100)
         self.assertEqual([name for name in exported if not name.startswith("sf_")], [])
-        self.assertEqual(exported, functions | variables)
+        self.assertEqual(exported, (functions | variables) - {"sf_plugin_entry"})  # which plug-ins export
 
     def test_versions_agree(self):
         version = run("pkg-config", "--modversion", "semfocus", env=self.environment).strip()

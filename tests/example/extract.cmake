@@ -1,0 +1,13 @@
+# The example of a plug-in that CONTRIBUTING.md has, as a C file: cmake -DCONTRIBUTING=... -DNAME=strided.c -DOUTPUT=... -P
+file(READ "${CONTRIBUTING}" text)
+string(FIND "${text}" "Write `${NAME}`" start)
+if(start EQUAL -1)
+  message(FATAL_ERROR "CONTRIBUTING.md has no example of ${NAME}")
+endif()
+string(SUBSTRING "${text}" ${start} -1 text)
+string(FIND "${text}" "```c\n" open)
+math(EXPR open "${open} + 5")
+string(SUBSTRING "${text}" ${open} -1 text)
+string(FIND "${text}" "```" close)
+string(SUBSTRING "${text}" 0 ${close} code)
+file(WRITE "${OUTPUT}" "${code}")

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct completion {
@@ -183,7 +184,7 @@ static void offer_values(const completion *asked, const sf_setting *setting) {
         offer_mechanisms(asked);
     else if (setting->value != NULL && strcmp(setting->value, "DIR") == 0)
         puts(":folders");
-    else if (setting->value != NULL && strcmp(setting->value, "FILE") == 0)
+    else if (setting->value != NULL && strncmp(setting->value, "FILE", 4) == 0)
         puts(":files");
 }
 
@@ -199,7 +200,8 @@ static const sf_setting *setting_of(const char *word, const cli_verb *verb) {
     return NULL;
 }
 
-/* Words behind the verb: finished ones say which store and how many plain words there are, the last is completed. */
+/* Words behind the verb: finished ones say which store, which plug-ins and how many plain words there are, the last is
+ * completed. */
 static void complete_words(completion *asked, const cli_verb *verb, char **words, size_t count) {
     size_t plain = 0;
     const sf_setting *open = NULL; /* an option whose value comes next */
@@ -214,6 +216,8 @@ static void complete_words(completion *asked, const cli_verb *verb, char **words
             plain++;
         open = setting != NULL && value == NULL && setting->kind != SF_FLAG ? setting : NULL;
         if (setting != NULL && value != NULL && strcmp(setting->name, "store") == 0) asked->store = value;
+        if (setting != NULL && value != NULL && setting->group == SF_GROUP_PLUGIN)
+            (void)sf_plugin_load_all(value, ','); /* what is no plug-in has nothing to complete with */
     }
     const sf_setting *setting = open != NULL ? open : setting_of(asked->word, verb);
     if (open != NULL || (setting != NULL && strchr(asked->word, '=') != NULL)) {
@@ -230,6 +234,8 @@ static void complete_words(completion *asked, const cli_verb *verb, char **words
 static int run(const cli_request *request) {
     sf_options defaults;
     sf_options_init(&defaults);
+    const char *everywhere = getenv("SEMFOCUS_PLUGINS");
+    if (everywhere != NULL) (void)sf_plugin_load_all(everywhere, ':');
     const size_t count = request->word_count;
     completion asked = {.word = count > 0 ? request->words[count - 1] : "", .store = defaults.store};
     asked.start = asked.word;

@@ -60,6 +60,7 @@ static int run_man(const cli_request *request) {
     for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) print_setting_page(setting);
     printf(".SH ENVIRONMENT\n.TP\n.B SEMFOCUS_ISA\nscalar, avx2 or avx512 instead of the widest instruction set of the "
            "CPU.\n"
+           ".TP\n.B SEMFOCUS_PLUGINS\nshared libraries to load as with \\-\\-plugin, separated by colons.\n"
            ".SH EXIT STATUS\n0 done, 1 failed work, 2 bad usage or input; 128 and the number of the signal that ended "
            "it: 130 Ctrl\\-C, "
            "143 SIGTERM, 129 SIGHUP, 141 where the reader of its output has gone.\n");

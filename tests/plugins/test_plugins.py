@@ -18,6 +18,9 @@ class Parts(PluginCase):
         self.assertEqual(tasks["majority"]["recipe"], {"length": "40", "epochs": "200"})
         self.assertIn("majority", self.good("list", "tasks", env={"SEMFOCUS_PLUGINS": f"{self.near}:{self.majority}"}).out)
         self.assertNotIn("majority", self.good("list", "tasks").out)
+        self.assertIn("near", self.good("complete", "train", "--plugin", self.near, "--attention", "full,n", repeat=True).out)
+        self.assertIn("majority", self.good("complete", "train", "m", env={"SEMFOCUS_PLUGINS": str(self.majority)}).out)
+        self.assertEqual(self.good("complete", "train", "--plugin", "").out, ":files\n")
         self.assertIn("plug-ins\n  --plugin FILE[,...]", self.good("train", "--help").out)
 
     def test_spelling(self):

@@ -77,15 +77,26 @@ static const char *without_folder(const char *path) {
     return slash != NULL ? slash + 1 : path;
 }
 
-static sf_status load(loaded *out, sf_plugin_bytes *bytes) {
+/* Of the table that a program gives, or of the library in the file: NULL. */
+static sf_status load(loaded *out, sf_plugin_bytes *bytes, const sf_plugin *given) {
     SF_TRY(SF_GROW(&files, file_count, file_count + 1));
-    SF_TRY(open_library(&out->parts, bytes->path));
+    SF_TRY(given != NULL ? sf_plugin_parts_take(&out->parts, given) : open_library(&out->parts, bytes->path));
     out->file = (sf_plugin_file){.path = bytes->path, .name = without_folder(bytes->path), .hash = bytes->hash};
     out->device = bytes->about.st_dev;
     out->inode = bytes->about.st_ino;
     files[file_count++] = out;
     bytes->path = NULL;
     return register_parts(&out->parts);
+}
+
+static sf_status load_fresh(sf_plugin_bytes *bytes, const char *path, const sf_plugin *given) {
+    char quoted[SF_QUOTE_SIZE];
+    loaded *fresh;
+    const size_t before = file_count;
+    SF_TRY(SF_NEW(&fresh, 1));
+    const sf_status status = sf_fail_in(load(fresh, bytes, given), "plug-in '%s'", sf_text_quote(quoted, path));
+    if (file_count == before) sf_release(fresh);
+    return status;
 }
 
 sf_status sf_plugin_load(const char *path) {
@@ -96,15 +107,15 @@ sf_status sf_plugin_load(const char *path) {
     if (same != NULL && same->file.hash != bytes.hash)
         status = sf_fail(SF_BAD_INPUT, "plug-in '%s' was changed while it is loaded; start semfocus again",
                          sf_text_quote(quoted, path));
-    if (status == SF_OK && same == NULL) {
-        loaded *fresh;
-        const size_t before = file_count;
-        status = SF_NEW(&fresh, 1);
-        if (status == SF_OK) {
-            status = sf_fail_in(load(fresh, &bytes), "plug-in '%s'", sf_text_quote(quoted, path));
-            if (file_count == before) sf_release(fresh);
-        }
-    }
+    if (status == SF_OK && same == NULL) status = load_fresh(&bytes, path, NULL);
+    free(bytes.path);
+    return status;
+}
+
+sf_status sf_plugin_register(const sf_plugin *plugin, const char *file) {
+    sf_plugin_bytes bytes;
+    sf_status status = sf_plugin_bytes_read(&bytes, file);
+    if (status == SF_OK) status = load_fresh(&bytes, file, plugin);
     free(bytes.path);
     return status;
 }

@@ -7,9 +7,6 @@
 #include "base/memory.h"
 #include "semfocus/plugin.h"
 
-/* What a plug-in may call. */
-const sf_plugin_host *sf_plugin_host_table(void);
-
 typedef struct sf_plugin_bytes { /* what a file is, before any of it runs */
     char *path;                  /* absolute; release with free() */
     struct stat about;

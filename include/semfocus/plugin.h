@@ -258,6 +258,12 @@ sf_status sf_plugin_load(const char *path);
 /* Every file of a list. */
 sf_status sf_plugin_load_all(const char *paths, char separator);
 
+/* The same for parts that a program has itself. `file` is where their code is, "/proc/self/exe" for the program: its
+ * hash stands for them in the ids of runs. The table and all that it points to stay valid. */
+sf_status sf_plugin_register(const sf_plugin *plugin, const char *file);
+/* What a plug-in's entry point receives. */
+const sf_plugin_host *sf_plugin_host_table(void);
+
 /* The file that a part came from; NULL: it is built in. */
 typedef struct sf_plugin_file {
     const char *path; /* absolute */

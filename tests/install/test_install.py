@@ -107,6 +107,13 @@ class Examples(Installed):
         self.assertEqual(first.splitlines()[-2:], again.splitlines()[-2:])
         self.assertRegex(first.splitlines()[-1], r"^topk:3: [1-6] of 6 runs converged\. \S")
 
+    def check_mechanism(self, program):
+        self.assertRegex(run(program, env=self.environment), r"^strided:2: training \S+ %, held-out \S+ % after 6 epochs$")
+        self.assertIn("strided:8: ", run(program, "strided:8", env=self.environment))
+        refused = subprocess.run([program, "strided"], env=self.environment, capture_output=True, text=True, check=False)
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+        self.assertIn("strided:5", refused.stderr)
+
     def build(self, example, language, static, prefix):
         environment = {**self.environment, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
         flags = run("pkg-config", *(["--static"] if static else []), "--cflags", "--libs", "semfocus", env=environment).split()
@@ -117,7 +124,7 @@ class Examples(Installed):
         return program
 
     def test_pkg_config(self):
-        checks = {"train_one": self.check_train_one, "study": self.check_study}
+        checks = {"train_one": self.check_train_one, "study": self.check_study, "mechanism": self.check_mechanism}
         self.assertLessEqual(set(checks), {example.stem for example in self.examples})
         only_static = self.folder / "static"
         shutil.copytree(self.prefix, only_static, symlinks=True)

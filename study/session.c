@@ -14,7 +14,7 @@
 #include "store/claim.h"
 #include "store/environment.h"
 #include "store/run_state.h"
-#include "study/score_recorder.h"
+#include "study/training_measures.h"
 
 typedef enum job_state { OPEN, TAKEN, OVER } job_state;
 
@@ -185,30 +185,32 @@ static sf_status checkpoint(hall *h, const job *j, sf_run_state *state) {
     return SF_OK;
 }
 
-static sf_status record_beginning(hall *h, const job *j, sf_recorder *recorder, const sf_run_state *state) {
-    if (!sf_recorder_is_due(recorder, 0) || sf_fleet_member(state->fleet, 0)->result.last.epoch > 0) return SF_OK;
-    SF_TRY(sf_recorder_take(recorder, state->fleet));
+static sf_status record_beginning(hall *h, const job *j, sf_training_measures *measures, const sf_run_state *state) {
+    if (!sf_training_measures_is_due(measures, 0) || sf_fleet_member(state->fleet, 0)->result.last.epoch > 0)
+        return SF_OK;
+    SF_TRY(sf_training_measures_take(measures, state->fleet));
     sf_status status;
-    LOCKED(h, status, sf_store_append_measures(h->store, &j->run, recorder->points, recorder->count));
+    LOCKED(h, status, sf_store_append_measures(h->store, &j->run, measures->points, measures->count));
     return status;
 }
 
 /* The epoch's row, and what is due to be measured after it. */
-static sf_status record_epoch(hall *h, const job *j, sf_recorder *recorder, const sf_run_state *state, double seconds) {
+static sf_status record_epoch(hall *h, const job *j, sf_training_measures *measures, const sf_run_state *state,
+                              double seconds) {
     const sf_epoch *row = &sf_fleet_member(state->fleet, 0)->result.last;
-    const bool due = sf_recorder_is_due(recorder, row->epoch);
-    if (due) SF_TRY(sf_recorder_take(recorder, state->fleet));
+    const bool due = sf_training_measures_is_due(measures, row->epoch);
+    if (due) SF_TRY(sf_training_measures_take(measures, state->fleet));
     sf_status status;
     LOCKED(h, status,
-           sf_store_append_measured(h->store, &j->run, row, seconds, recorder->points, due ? recorder->count : 0));
+           sf_store_append_measured(h->store, &j->run, row, seconds, measures->points, due ? measures->count : 0));
     return status;
 }
 
 /* Trains to the end, or until told to stop (SF_INTERRUPTED). */
-static sf_status train(hall *h, job *j, size_t index, sf_run_state *state, sf_recorder *recorder) {
+static sf_status train(hall *h, job *j, size_t index, sf_run_state *state, sf_training_measures *measures) {
     const sf_result *result = &sf_fleet_member(state->fleet, 0)->result;
     double checkpointed = sf_clock_seconds();
-    sf_status status = record_beginning(h, j, recorder, state);
+    sf_status status = record_beginning(h, j, measures, state);
     while (status == SF_OK && !sf_fleet_finished(state->fleet)) {
         const double start = sf_clock_seconds();
         const size_t before = result->last.epoch;
@@ -216,7 +218,7 @@ static sf_status train(hall *h, job *j, size_t index, sf_run_state *state, sf_re
         if (result->last.epoch == before) continue;
         sf_run_state_note(state);
         const double end = sf_clock_seconds();
-        SF_TRY(record_epoch(h, j, recorder, state, end - start));
+        SF_TRY(record_epoch(h, j, measures, state, end - start));
         pthread_mutex_lock(&h->lock);
         emit(h, (sf_event){.kind = SF_EVENT_EPOCH, .run = index, .row = result->last});
         pthread_mutex_unlock(&h->lock);
@@ -293,17 +295,17 @@ static sf_status replace_lost(hall *h, size_t index, const sf_watch *watch) {
 static sf_status go_on(bool *begun, hall *h, size_t index, const sf_watch *watch) {
     job *j = &h->jobs[index];
     sf_run_state state;
-    sf_recorder recorder = {0};
+    sf_training_measures measures = {0};
     sf_status status =
         sf_run_state_open(&state, j->plan->task, &j->plan->config, &h->execution, &j->run, h->session->stop);
-    if (status == SF_OK) status = sf_recorder_open(&recorder, state.fleet, &h->execution, h->session->stop);
+    if (status == SF_OK) status = sf_training_measures_open(&measures, state.fleet, &h->execution, h->session->stop);
     if (status == SF_OK) LOCKED(h, status, begin(h, j, &state));
     *begun = status == SF_OK;
     if (*begun) {
         const sf_result *result = &sf_fleet_member(state.fleet, 0)->result;
         sf_fleet_watch(state.fleet, watch);
         announce(h, index, SF_EVENT_STARTED, &result->last);
-        status = train(h, j, index, &state, &recorder);
+        status = train(h, j, index, &state, &measures);
         const bool diverged = result->status == SF_RUN_DIVERGED;
         const sf_ending ending = {.status = diverged ? "diverged" : "done",
                                   .diverged_epoch = result->diverged_epoch,
@@ -314,7 +316,7 @@ static sf_status go_on(bool *begun, hall *h, size_t index, const sf_watch *watch
             LOCKED(h, stored, sf_store_finish(h->store, &j->run, &(sf_ending){.status = "pending"}));
         if (stored != SF_OK) status = stored;
     }
-    sf_recorder_close(&recorder);
+    sf_training_measures_close(&measures);
     sf_run_state_close(&state);
     return status;
 }

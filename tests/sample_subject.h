@@ -4,7 +4,7 @@
 
 #include "sample_model.h"
 
-#include "measure/looker.h"
+#include "measure/observation.h"
 
 typedef struct sample_subject {
     sample s; /* its tokens are not used */

@@ -41,17 +41,18 @@ typedef struct sf_evaluation { /* sums over sequences */
 void sf_cpu_evaluate(sf_cpu_crew *crew, sf_evaluation *out, float *logits /* [B,classes] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
 
-typedef struct sf_sight {   /* what the attention of a block makes of one sequence; rows are `stride` floats apart */
-    size_t block, sequence; /* sequence: within the batch */
-    const float *input;     /* [T,Cp]: what q, k and v are made of */
-    const float *q, *k, *v; /* [T,H,Cp], rows `stride` apart */
+typedef struct sf_attention_view { /* what the attention of a block makes of one sequence; rows are `stride` floats
+                                      apart */
+    size_t block, sequence;        /* sequence: within the batch */
+    const float *input;            /* [T,Cp]: what q, k and v are made of */
+    const float *q, *k, *v;        /* [T,H,Cp], rows `stride` apart */
     size_t stride;
     const float *context;                   /* [T,H,Cp] */
     const float *attention_rstd, *mlp_rstd; /* [T]: what the two norms multiplied their rows by */
-} sf_sight;
+} sf_attention_view;
 
 typedef struct sf_observer { /* called by every worker at once, for each block of each sequence */
-    void (*see)(void *context, size_t worker, const sf_sight *sight);
+    void (*observe)(void *context, size_t worker, const sf_attention_view *view);
     void *context;
 } sf_observer;
 

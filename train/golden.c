@@ -1,4 +1,4 @@
-#include "semfocus/parity.h"
+#include "semfocus/golden.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -179,7 +179,7 @@ static void golden_close(golden *g) {
     sf_release(g->logits);
 }
 
-static void compare(sf_parity_path *path, const char *name, double ours, double theirs, double floor) {
+static void compare(sf_golden_path *path, const char *name, double ours, double theirs, double floor) {
     const double scale = fmax(fabs(theirs), floor);
     double error = ours == theirs ? 0 : fabs(ours - theirs) / scale;
     if (!isfinite(ours) || !isfinite(theirs) || isnan(error)) error = INFINITY;
@@ -188,7 +188,7 @@ static void compare(sf_parity_path *path, const char *name, double ours, double 
     snprintf(path->worst_name, sizeof path->worst_name, "%s", name);
 }
 
-static void compare_gradient(sf_parity_path *path, const golden *g, const double *gradient /* [size] */) {
+static void compare_gradient(sf_golden_path *path, const golden *g, const double *gradient /* [size] */) {
     for (size_t p = 0; p < g->model.param_count; p++) {
         const sf_param *param = &g->model.params[p];
         char name[sizeof path->worst_name];
@@ -203,7 +203,7 @@ static void compare_gradient(sf_parity_path *path, const golden *g, const double
 
 /* One way to compute: loss, logits and gradient of params, in double whatever it computes in. */
 typedef struct engine {
-    sf_parity_path *path;
+    sf_golden_path *path;
     double *gradient;                                      /* [size] */
     double *logits;                                        /* [B,classes] */
     double (*run)(struct engine *engine, const golden *g); /* returns the loss */
@@ -246,7 +246,7 @@ static void reference_step(engine *e, const golden *g, double clip_factor) {
     for (size_t i = 0; i < g->model.size; i++) params[i] -= g->lr * clip_factor * e->gradient[i];
 }
 
-static sf_status check_reference(sf_parity_path *path, const golden *g, double *gradient, double *logits) {
+static sf_status check_reference(sf_golden_path *path, const golden *g, double *gradient, double *logits) {
     sf_reference *reference = NULL;
     double *params = NULL;
     sf_status status = sf_reference_create(&reference, &g->model);
@@ -286,7 +286,7 @@ static void f32_step(engine *e, const golden *g, double clip_factor) {
     sf_optimizer_update(e->params, none, e->narrow_gradient, (float)clip_factor, &config, g->lr, 1, g->model.size);
 }
 
-static sf_status check_f32(sf_parity_path *path, const golden *g, double *gradient, double *logits) {
+static sf_status check_f32(sf_golden_path *path, const golden *g, double *gradient, double *logits) {
     sf_cpu_plan *plan = NULL;
     sf_cpu_crew *crew = NULL;
     float *params = NULL, *narrow_gradient = NULL, *narrow_logits = NULL;
@@ -317,8 +317,8 @@ static sf_status check_f32(sf_parity_path *path, const golden *g, double *gradie
     return status;
 }
 
-sf_status sf_parity_check(sf_parity *out, const char *path) {
-    *out = (sf_parity){.reference.limit = SF_PARITY_REFERENCE_LIMIT, .f32.limit = SF_PARITY_F32_LIMIT};
+sf_status sf_golden_check(sf_golden *out, const char *path) {
+    *out = (sf_golden){.reference.limit = SF_GOLDEN_REFERENCE_LIMIT, .f32.limit = SF_GOLDEN_F32_LIMIT};
     golden g = {0};
     double *gradient = NULL, *logits = NULL;
     sf_status status = sf_cpu_check_isa(SF_F32);

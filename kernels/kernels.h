@@ -34,4 +34,24 @@ static inline sf_purpose sf_moment_random_keys(const sf_moment *moment) {
     return moment->training ? SF_RANDOM_KEYS : SF_RANDOM_KEYS_EVALUATION;
 }
 
+typedef struct sf_evaluation { /* sums over sequences */
+    double loss;
+    size_t correct;
+} sf_evaluation;
+
+typedef struct sf_attention_view { /* what the attention of a block makes of one sequence; rows are `stride` floats
+                                      apart */
+    size_t block, sequence;        /* sequence: within the batch */
+    const float *input;            /* [T,Cp]: what q, k and v are made of */
+    const float *q, *k, *v;        /* [T,H,Cp], rows `stride` apart */
+    size_t stride;
+    const float *context;                   /* [T,H,Cp] */
+    const float *attention_rstd, *mlp_rstd; /* [T]: what the two norms multiplied their rows by */
+} sf_attention_view;
+
+typedef struct sf_observer { /* called by every worker at once, for each block of each sequence */
+    void (*observe)(void *context, size_t worker, const sf_attention_view *view);
+    void *context;
+} sf_observer;
+
 #endif

@@ -24,7 +24,7 @@ typedef struct workspace { /* one worker's */
 
 typedef struct measurement {
     const sf_observation *observation;
-    workspace *workspaces;      /* [threads] */
+    workspace *workspaces;      /* [workers] */
     double *values[QUANTITIES]; /* [L,samples,T], by head too for the first three: [L,samples,H,T] */
     size_t fewest_kept, most_kept;
 } measurement;
@@ -127,8 +127,8 @@ static sf_status open_measurement(measurement *at) {
     const size_t rows = s->L * at->observation->subject.samples * s->T;
     for (quantity what = 0; what < QUANTITIES; what++)
         SF_TRY(SF_NEW(&at->values[what], rows * (per_head(what) ? s->H : 1)));
-    SF_TRY(SF_NEW(&at->workspaces, at->observation->subject.threads));
-    for (size_t w = 0; w < at->observation->subject.threads; w++) {
+    SF_TRY(SF_NEW(&at->workspaces, at->observation->workers));
+    for (size_t w = 0; w < at->observation->workers; w++) {
         SF_TRY(SF_NEW(&at->workspaces[w].scores, s->T));
         SF_TRY(SF_NEW(&at->workspaces[w].kept, s->T));
         SF_TRY(SF_NEW(&at->workspaces[w].degree, s->T));
@@ -138,7 +138,7 @@ static sf_status open_measurement(measurement *at) {
 
 static void close_measurement(measurement *at) {
     for (quantity what = 0; what < QUANTITIES; what++) sf_release(at->values[what]);
-    for (size_t w = 0; at->workspaces != NULL && w < at->observation->subject.threads; w++) {
+    for (size_t w = 0; at->workspaces != NULL && w < at->observation->workers; w++) {
         sf_release(at->workspaces[w].scores);
         sf_release(at->workspaces[w].kept);
         sf_release(at->workspaces[w].degree);
@@ -153,10 +153,11 @@ sf_status sf_domain_measure(sf_bound_domain *out /* [L] */, size_t *samples, con
     sf_observation observation;
     SF_TRY(sf_observation_open(&observation, subject, BATCH));
     measurement at = {.observation = &observation};
-    const sf_status status = open_measurement(&at);
+    const sf_observer observer = {.observe = observe, .context = &at};
+    sf_status status = open_measurement(&at);
+    while (status == SF_OK && sf_observation_next(&observation))
+        status = sf_observation_run(&observation, &observer, 0);
     if (status == SF_OK) {
-        const sf_observer observer = {.observe = observe, .context = &at};
-        while (sf_observation_next(&observation)) sf_observation_run(&observation, &observer, 0);
         count_kept(&at);
         for (size_t block = 0; block < subject->model->shape.L; block++) out[block] = domain_of(&at, block, share);
         *samples = observation.subject.samples;

@@ -376,7 +376,7 @@ typedef struct workspace { /* one worker's */
 
 typedef struct measurement {
     const sf_observation *observation;
-    workspace *workspaces;           /* [threads] */
+    workspace *workspaces;           /* [workers] */
     sf_spectral_estimate *estimates; /* [L,samples] */
 } measurement;
 
@@ -408,8 +408,8 @@ static sf_status open_measurement(measurement *at) {
     const sf_subject *subject = &at->observation->subject;
     const sf_shape *s = &subject->model->shape;
     SF_TRY(SF_NEW(&at->estimates, s->L * subject->samples));
-    SF_TRY(SF_NEW(&at->workspaces, subject->threads));
-    for (size_t w = 0; w < subject->threads; w++) {
+    SF_TRY(SF_NEW(&at->workspaces, at->observation->workers));
+    for (size_t w = 0; w < at->observation->workers; w++) {
         workspace *work = &at->workspaces[w];
         SF_TRY(sf_attention_layer_create(&work->layer, s));
         SF_TRY(SF_NEW(&work->input, s->T * s->C));
@@ -421,7 +421,7 @@ static sf_status open_measurement(measurement *at) {
 }
 
 static void close_measurement(measurement *at) {
-    for (size_t w = 0; at->workspaces != NULL && w < at->observation->subject.threads; w++) {
+    for (size_t w = 0; at->workspaces != NULL && w < at->observation->workers; w++) {
         sf_attention_layer_destroy(at->workspaces[w].layer);
         sf_release(at->workspaces[w].input);
         sf_release(at->workspaces[w].scores);
@@ -474,9 +474,10 @@ sf_status sf_local_lipschitz_measure(sf_local_lipschitz **out, const sf_subject 
     measurement at = {.observation = &observation};
     sf_status status = open_measurement(&at);
     if (status == SF_OK) status = SF_NEW(&lipschitz, 1);
+    const sf_observer observer = {.observe = observe, .context = &at};
+    while (status == SF_OK && sf_observation_next(&observation))
+        status = sf_observation_run(&observation, &observer, 0);
     if (status == SF_OK) {
-        const sf_observer observer = {.observe = observe, .context = &at};
-        while (sf_observation_next(&observation)) sf_observation_run(&observation, &observer, 0);
         lipschitz->count = subject->model->shape.L;
         lipschitz->samples = observation.subject.samples;
         lipschitz->positions = subject->model->shape.T;

@@ -33,7 +33,7 @@ typedef struct workspace { /* one worker's */
 typedef struct measurement {
     const sf_observation *observation;
     size_t k, scales, scale; /* scale: the one under way */
-    workspace *workspaces;   /* [threads] */
+    workspace *workspaces;   /* [workers] */
     uint32_t *masks;         /* [batch,L,H,T,k]: without noise */
     uint8_t *bins;           /* [batch,L,H,T] */
 } measurement;
@@ -102,7 +102,7 @@ static void sum_up(sf_block_stability *out, const measurement *at, size_t row /*
     tally all = {0};
     for (size_t bin = 0; bin < SF_SEPARATION_BINS; bin++) {
         tally sum = {0};
-        for (size_t w = 0; w < at->observation->subject.threads; w++) {
+        for (size_t w = 0; w < at->observation->workers; w++) {
             const tally *part = &at->workspaces[w].tallies[row * SF_SEPARATION_BINS + bin];
             sum.queries += part->queries;
             sum.keys_unchanged += part->keys_unchanged;
@@ -121,8 +121,8 @@ static sf_status open_measurement(measurement *at) {
     const size_t queries = at->observation->batch * s->L * s->H * s->T;
     SF_TRY(SF_NEW(&at->masks, queries * at->k));
     SF_TRY(SF_NEW(&at->bins, queries));
-    SF_TRY(SF_NEW(&at->workspaces, at->observation->subject.threads));
-    for (size_t w = 0; w < at->observation->subject.threads; w++) {
+    SF_TRY(SF_NEW(&at->workspaces, at->observation->workers));
+    for (size_t w = 0; w < at->observation->workers; w++) {
         SF_TRY(SF_NEW(&at->workspaces[w].scores, s->T));
         SF_TRY(SF_NEW(&at->workspaces[w].kept, s->T));
         SF_TRY(SF_NEW(&at->workspaces[w].tallies, s->L * at->scales * SF_SEPARATION_BINS));
@@ -131,7 +131,7 @@ static sf_status open_measurement(measurement *at) {
 }
 
 static void close_measurement(measurement *at) {
-    for (size_t w = 0; at->workspaces != NULL && w < at->observation->subject.threads; w++) {
+    for (size_t w = 0; at->workspaces != NULL && w < at->observation->workers; w++) {
         sf_release(at->workspaces[w].scores);
         sf_release(at->workspaces[w].kept);
         sf_release(at->workspaces[w].tallies);
@@ -161,12 +161,13 @@ static sf_status run(sf_mask_stability *out, const sf_subject *subject, const do
     sf_observation observation;
     SF_TRY(sf_observation_open(&observation, subject, sequences_at_a_time(s)));
     measurement at = {.observation = &observation, .k = out->k, .scales = out->scales};
-    const sf_status status = open_measurement(&at);
+    const sf_observer clean = {.observe = observe_clean, .context = &at};
+    const sf_observer noisy = {.observe = observe_noisy, .context = &at};
+    sf_status status = open_measurement(&at);
     while (status == SF_OK && sf_observation_next(&observation)) {
-        sf_observation_run(&observation, &(sf_observer){.observe = observe_clean, .context = &at}, 0);
-        for (at.scale = 0; at.scale < at.scales; at.scale++)
-            sf_observation_run(&observation, &(sf_observer){.observe = observe_noisy, .context = &at},
-                               scales[at.scale]);
+        status = sf_observation_run(&observation, &clean, 0);
+        for (at.scale = 0; at.scale < at.scales && status == SF_OK; at.scale++)
+            status = sf_observation_run(&observation, &noisy, scales[at.scale]);
     }
     for (size_t row = 0; status == SF_OK && row < out->count * out->scales; row++) sum_up(&out->blocks[row], &at, row);
     out->samples = observation.subject.samples;

@@ -2,9 +2,6 @@
 
 #include <math.h>
 
-#include "base/threads.h"
-#include "train/backend.h"
-
 static const sf_dataset *data_of(const sf_subject *subject) {
     return subject->split == SF_TRAINING ? subject->data->training : subject->data->heldout;
 }
@@ -14,12 +11,11 @@ sf_status sf_observation_open(sf_observation *out, const sf_subject *subject, si
     const size_t count = sf_dataset_count(data_of(subject)), T = subject->model->shape.T;
     if (subject->samples == 0 || count == 0)
         return sf_fail(SF_BAD_INPUT, "0 sequences to look at; at least 1 is needed");
-    SF_TRY(sf_cpu_check_isa(SF_F32));
     if (out->subject.samples > count) out->subject.samples = count;
     out->batch = batch < out->subject.samples ? batch : out->subject.samples;
-    out->subject.threads = (size_t)sf_threads_for(subject->threads);
-    sf_status status = sf_cpu_plan_create(&out->plan, subject->model, SF_F32);
-    if (status == SF_OK) status = sf_cpu_crew_create(&out->crew, &out->plan, 1, out->subject.threads, out->batch);
+    sf_status status = sf_evaluator_open(&out->evaluator, &subject->machine, SF_OBSERVATION_WORK, subject->model,
+                                         SF_F32, out->batch, 1);
+    if (status == SF_OK) out->workers = sf_evaluator_workers(&out->evaluator);
     if (status == SF_OK) status = SF_NEW(&out->tokens, out->batch * T);
     if (status == SF_OK) status = SF_NEW(&out->labels, out->batch);
     if (status != SF_OK) sf_observation_close(out);
@@ -27,8 +23,7 @@ sf_status sf_observation_open(sf_observation *out, const sf_subject *subject, si
 }
 
 void sf_observation_close(sf_observation *observation) {
-    sf_cpu_crew_destroy(observation->crew);
-    sf_cpu_plan_destroy(observation->plan);
+    sf_evaluator_close(&observation->evaluator);
     sf_release(observation->tokens);
     sf_release(observation->labels);
     *observation = (sf_observation){0};
@@ -54,11 +49,11 @@ static sf_moment moment_of(const sf_observation *observation) {
     return sf_evaluation_moment(observation->subject.seed, observation->subject.split, observation->first);
 }
 
-void sf_observation_run(const sf_observation *observation, const sf_observer *observer, double noise) {
+sf_status sf_observation_run(const sf_observation *observation, const sf_observer *observer, double noise) {
     const sf_batch batch = {.tokens = observation->tokens, .labels = observation->labels, .B = observation->now};
     sf_moment moment = moment_of(observation);
     moment.noise = noise;
-    sf_cpu_observe(observation->crew, observer, observation->plan, observation->subject.params, &batch, &moment);
+    return sf_evaluator_observe(&observation->evaluator, observer, observation->subject.params, &batch, &moment);
 }
 
 void sf_view_scores(double *scores /* [T] */, const sf_attention_view *view, const sf_shape *shape, size_t head,

@@ -3,8 +3,7 @@
 #ifndef SF_MEASURE_OBSERVATION_H
 #define SF_MEASURE_OBSERVATION_H
 
-#include "kernels/cpu/cpu.h"
-#include "train/data.h"
+#include "train/evaluator.h"
 
 typedef struct sf_subject { /* what is looked at */
     const sf_model *model;
@@ -13,15 +12,15 @@ typedef struct sf_subject { /* what is looked at */
     sf_split split;
     size_t samples; /* the first so many sequences of the split, or all if it has fewer */
     uint32_t seed;  /* of the run */
-    size_t threads; /* 0: every core */
+    sf_machine machine;
 } sf_subject;
 
 typedef struct sf_observation {
-    sf_subject subject; /* with the samples and threads there are */
+    sf_subject subject; /* with the samples there are */
     size_t batch;       /* sequences at a time, at most */
     size_t first, now;  /* the sequences loaded */
-    sf_cpu_plan *plan;
-    sf_cpu_crew *crew;
+    sf_evaluator evaluator;
+    size_t workers;  /* that call the observer */
     int32_t *tokens; /* [batch,T] */
     int32_t *labels; /* [batch] */
 } sf_observation;
@@ -34,7 +33,7 @@ bool sf_observation_next(sf_observation *observation);
 
 /* Runs the loaded sequences. `noise` is the deviation of Gaussian noise on the embedded tokens. An observer's
  * view.sequence counts from observation->first. */
-void sf_observation_run(const sf_observation *observation, const sf_observer *observer, double noise);
+sf_status sf_observation_run(const sf_observation *observation, const sf_observer *observer, double noise);
 
 /* Scores of one query of a view, as the kernels see them but in double. */
 void sf_view_scores(double *scores /* [T] */, const sf_attention_view *view, const sf_shape *shape, size_t head,

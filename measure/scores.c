@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "base/stop.h"
-#include "kernels/cpu/cpu.h"
 #include "measure/conditions.h"
 #include "measure/quantiles.h"
-#include "train/backend.h"
+#include "train/evaluator.h"
 
 enum {
     BATCH = 128, /* sequences observed in one go */
@@ -48,8 +47,7 @@ typedef struct workspace {  /* one worker's */
 
 struct sf_meter {
     const sf_model *model;
-    sf_cpu_plan *plan;
-    sf_cpu_crew *crew;
+    sf_evaluator evaluator;
     sf_pattern pattern;    /* of a mechanism by position that is not full */
     workspace *workspaces; /* [workers] */
     size_t workers;
@@ -100,11 +98,10 @@ static sf_status open_workspace(workspace *b, const sf_shape *s) {
     return SF_NEW(&b->seen, s->T);
 }
 
-static sf_status open_meter(sf_meter *meter) {
+static sf_status open_meter(sf_meter *meter, const sf_machine *machine) {
     const sf_shape *s = &meter->model->shape;
-    SF_TRY(sf_cpu_check_isa(SF_F32));
-    SF_TRY(sf_cpu_plan_create(&meter->plan, meter->model, SF_F32));
-    SF_TRY(sf_cpu_crew_create(&meter->crew, &meter->plan, 1, meter->workers, BATCH));
+    SF_TRY(sf_evaluator_open(&meter->evaluator, machine, SF_OBSERVATION_WORK, meter->model, SF_F32, BATCH, 1));
+    meter->workers = sf_evaluator_workers(&meter->evaluator);
     if (s->attention.selector->selects_by == SF_BY_POSITION && !keeps_all(s))
         SF_TRY(sf_pattern_create(&meter->pattern, &s->attention, s->T));
     SF_TRY(SF_NEW(&meter->workspaces, meter->workers));
@@ -114,13 +111,12 @@ static sf_status open_meter(sf_meter *meter) {
     return SF_NEW(&meter->labels, BATCH);
 }
 
-sf_status sf_meter_create(sf_meter **out, const sf_model *model, size_t workers) {
+sf_status sf_meter_create(sf_meter **out, const sf_model *model, const sf_machine *machine) {
     *out = NULL;
     sf_meter *meter;
     SF_TRY(SF_NEW(&meter, 1));
     meter->model = model;
-    meter->workers = workers;
-    const sf_status status = open_meter(meter);
+    const sf_status status = open_meter(meter, machine);
     if (status != SF_OK)
         sf_meter_destroy(meter);
     else
@@ -133,8 +129,7 @@ void sf_meter_destroy(sf_meter *meter) {
     const size_t L = meter->model->shape.L;
     for (size_t w = 0; meter->workspaces != NULL && w < meter->workers; w++) close_workspace(&meter->workspaces[w], L);
     for (size_t l = 0; meter->totals != NULL && l <= L; l++) clear_tally(&meter->totals[l]);
-    sf_cpu_crew_destroy(meter->crew);
-    sf_cpu_plan_destroy(meter->plan);
+    sf_evaluator_close(&meter->evaluator);
     sf_pattern_destroy(&meter->pattern);
     sf_release(meter->workspaces);
     sf_release(meter->totals);
@@ -145,7 +140,7 @@ void sf_meter_destroy(sf_meter *meter) {
 
 void sf_meter_obey(sf_meter *meter, const atomic_int *stop) {
     meter->stop = stop;
-    sf_cpu_crew_obey(meter->crew, stop);
+    sf_evaluator_obey(&meter->evaluator, stop);
 }
 
 /* NaN if either is, in whatever order they come. */
@@ -344,8 +339,9 @@ sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, co
     const sf_shape *s = &meter->model->shape;
     const sf_dataset *set = what->split == SF_TRAINING ? what->data->training : what->data->heldout;
     const size_t all = sf_dataset_count(set), samples = what->samples > 0 && what->samples < all ? what->samples : all;
+    sf_status status = SF_OK;
     start_anew(meter);
-    for (size_t first = 0; first < samples && !sf_stop_asked(meter->stop); first += BATCH) {
+    for (size_t first = 0; first < samples && status == SF_OK; first += BATCH) {
         const size_t B = samples - first < BATCH ? samples - first : BATCH;
         for (size_t n = 0; n < B; n++) {
             sf_run_data_lay_out(meter->tokens + n * s->T, what->data, set, first + n, s->T, s->attention.globals);
@@ -353,13 +349,12 @@ sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, co
         }
         const sf_moment moment = sf_evaluation_moment(what->seed, what->split, first);
         meter->moment = &moment;
-        sf_cpu_observe(meter->crew, &(sf_observer){observe, meter}, meter->plan, params,
-                       &(sf_batch){meter->tokens, meter->labels, B}, &moment);
+        status = sf_evaluator_observe(&meter->evaluator, &(sf_observer){observe, meter}, params,
+                                      &(sf_batch){meter->tokens, meter->labels, B}, &moment);
     }
     meter->moment = NULL;
-    if (sf_stop_asked(meter->stop)) return sf_fail(SF_INTERRUPTED, "stopped on request");
-    sum_up(meter);
-    return SF_OK;
+    if (status == SF_OK) sum_up(meter);
+    return status;
 }
 
 sf_status sf_meter_read(sf_block_measures *out, sf_meter *meter, size_t block) {

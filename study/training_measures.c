@@ -2,19 +2,15 @@
 
 #include <stdio.h>
 
-#include "base/threads.h"
-
 static const sf_measure taken[] = {SF_DISPERSION, SF_KEPT_DISPERSION, SF_SEPARATION, SF_IN_DEGREE};
 enum { TAKEN = sizeof taken / sizeof *taken };
 
-sf_status sf_training_measures_open(sf_training_measures *out, sf_fleet *fleet, const sf_execution *execution,
-                                    const atomic_int *stop) {
-    const sf_member *member = sf_fleet_member(fleet, 0);
-    *out = (sf_training_measures){.every = (size_t)execution->measure_every};
+sf_status sf_training_measures_open(sf_training_measures *out, const sf_member *member, size_t every,
+                                    const sf_machine *machine, const atomic_int *stop) {
+    *out = (sf_training_measures){.every = every};
     if (out->every == 0) return SF_OK;
-    const size_t workers = (size_t)sf_threads_for((size_t)execution->threads);
     out->count = (member->model.shape.L + 1) * TAKEN;
-    sf_status status = sf_meter_create(&out->meter, &member->model, workers);
+    sf_status status = sf_meter_create(&out->meter, &member->model, machine);
     if (status == SF_OK) sf_meter_obey(out->meter, stop);
     if (status == SF_OK) status = SF_NEW(&out->params, member->model.size);
     if (status == SF_OK) status = SF_NEW(&out->points, out->count);
@@ -33,11 +29,11 @@ bool sf_training_measures_is_due(const sf_training_measures *measures, size_t ep
     return measures->every > 0 && epoch % measures->every == 0;
 }
 
-sf_status sf_training_measures_take(sf_training_measures *measures, sf_fleet *fleet) {
-    const sf_member *member = sf_fleet_member(fleet, 0);
+sf_status sf_training_measures_take(sf_training_measures *measures, sf_fleet *fleet, size_t s) {
+    const sf_member *member = sf_fleet_member(fleet, s);
     const size_t L = member->model.shape.L;
     sf_curve_point *point = measures->points;
-    sf_fleet_read(fleet, 0, 0, measures->params);
+    SF_TRY(sf_fleet_read(fleet, s, 0, measures->params));
     SF_TRY(sf_meter_measure(measures->meter, measures->params,
                             &(sf_measured_data){.data = member->data,
                                                 .split = SF_HELDOUT,

@@ -16,14 +16,14 @@ typedef struct sf_training_measures {
     size_t count;
 } sf_training_measures;
 
-/* For the first model of the fleet; nothing is allocated where nothing will be recorded. */
-sf_status sf_training_measures_open(sf_training_measures *out, sf_fleet *fleet, const sf_execution *execution,
-                                    const atomic_int *stop /* ends a measurement */);
+/* For one member of a fleet; nothing is allocated where nothing will be measured. */
+sf_status sf_training_measures_open(sf_training_measures *out, const sf_member *member, size_t every,
+                                    const sf_machine *machine, const atomic_int *stop /* ends a measurement */);
 void sf_training_measures_close(sf_training_measures *measures);
 
 /* Epoch 0 is the initial state. */
 bool sf_training_measures_is_due(const sf_training_measures *measures, size_t epoch);
-/* Fills the points from the weights as they are. */
-sf_status sf_training_measures_take(sf_training_measures *measures, sf_fleet *fleet);
+/* Fills the points from the weights of the member as they are. */
+sf_status sf_training_measures_take(sf_training_measures *measures, sf_fleet *fleet, size_t s);
 
 #endif

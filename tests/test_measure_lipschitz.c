@@ -217,7 +217,7 @@ static void samples_lie_below_their_bounds(void **state) {
             assert_int_equal(samples, 5);
             assert_int_equal(sf_bounds_create(&bounds, &it.s.model, it.params, domains), SF_OK);
             assert_int_equal(sf_local_lipschitz_measure(&one, &it.subject, bounds->blocks), SF_OK);
-            it.subject.threads = 3;
+            it.subject.machine.threads = 3;
             assert_int_equal(sf_local_lipschitz_measure(&three, &it.subject, bounds->blocks), SF_OK);
             assert_int_equal(one->samples, 5);
             assert_memory_equal(one->values, three->values, 10 * sizeof *one->values);

@@ -50,8 +50,14 @@ typedef struct trained_model {
     uint64_t hash;
 } trained_model;
 
+static uint64_t hash_of(const sf_fleet *fleet, size_t s) {
+    uint64_t hash;
+    assert_int_equal(sf_fleet_weights_hash(&hash, fleet, s), SF_OK);
+    return hash;
+}
+
 static trained_model result_of(const sf_fleet *fleet, size_t s) {
-    return (trained_model){sf_fleet_result(fleet, s), sf_fleet_weights_hash(fleet, s)};
+    return (trained_model){sf_fleet_result(fleet, s), hash_of(fleet, s)};
 }
 
 static trained_model train_one(const char *task, const sf_config *config, int64_t threads) {
@@ -258,7 +264,7 @@ static bool advance_interrupted(sf_fleet *fleet, long microseconds) {
     alarm_clock clock = {.microseconds = microseconds};
     const sf_watch watch = {.stop = &clock.stop};
     pthread_t thread;
-    const uint64_t before = sf_fleet_weights_hash(fleet, 0);
+    const uint64_t before = hash_of(fleet, 0);
     const size_t epoch = sf_fleet_result(fleet, 0).last.epoch;
     sf_fleet_watch(fleet, &watch);
     assert_int_equal(pthread_create(&thread, NULL, ring, &clock), 0);
@@ -269,7 +275,7 @@ static bool advance_interrupted(sf_fleet *fleet, long microseconds) {
     assert_int_equal(status, SF_INTERRUPTED);
     assert_int_equal(sf_fleet_result(fleet, 0).status, SF_RUN_RUNNING);
     assert_int_equal(sf_fleet_result(fleet, 0).last.epoch, epoch);
-    assert_true(sf_fleet_weights_hash(fleet, 0) == before);
+    assert_true(hash_of(fleet, 0) == before);
     return true;
 }
 
@@ -293,7 +299,7 @@ static void stopped_inside_a_step_nothing_has_happened(void **state) {
         while (!sf_fleet_finished(fleet)) assert_int_equal(sf_fleet_advance(fleet), SF_OK);
         printf("  %s: stopped %zu times\n", long_ones[m], stopped);
         assert_true(stopped > 0);
-        assert_true(sf_fleet_weights_hash(fleet, 0) == undisturbed.hash);
+        assert_true(hash_of(fleet, 0) == undisturbed.hash);
         sf_fleet_destroy(fleet);
     }
 }

@@ -88,11 +88,20 @@ static sf_status conclude(const sf_session_state *state) {
     return SF_OK;
 }
 
+static void pass_over_unknown_version(sf_session_state *state) {
+    const sf_status status = sf_backend_check_version(state->machine.backend);
+    if (status == SF_OK) return;
+    sf_fail(status, "%s; runs are computed on the CPU instead", sf_message());
+    sf_session_note(state, sf_message());
+    state->machine.backend = &sf_backend_cpu;
+}
+
 sf_status sf_session_run_on(sf_store *store, const sf_session *session, const sf_machine *machine) {
     sf_session_state state = {.store = store, .session = session, .machine = *machine, .count = session->count};
     if (session->count == 0) return SF_OK;
     state.machine.on_note = sf_session_note;
     state.machine.context = &state;
+    state.machine.backend = sf_machine_backend(machine);
     state.threads = sf_threads_for(machine->threads);
     sf_execution_init(&state.execution);
     if (session->execution != NULL) state.execution = *session->execution;
@@ -101,6 +110,7 @@ sf_status sf_session_run_on(sf_store *store, const sf_session *session, const sf
     sf_status status = enter_all(&state);
     if (status == SF_OK) {
         pthread_mutex_init(&state.lock, NULL);
+        pass_over_unknown_version(&state);
         status = train_all(&state);
         pthread_mutex_destroy(&state.lock);
     }

@@ -97,6 +97,10 @@ extern const sf_backend sf_backend_cpu;
 const sf_backend *sf_backend_for(sf_device device);
 const sf_backend *sf_machine_backend(const sf_machine *machine);
 
+/* SF_UNSUPPORTED where the backend was written for a version that this program does not know: nothing else of it is
+ * used then. */
+sf_status sf_backend_check_version(const sf_backend *backend);
+
 /* Whether the CPU may take the backend's place: it computes the same bits. */
 bool sf_backend_may_fall_back(const sf_backend *backend, sf_precision precision);
 

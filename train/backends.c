@@ -13,21 +13,21 @@ const char *sf_precision_name(sf_precision precision) {
     return precision == SF_BF16 ? "bf16" : "f32";
 }
 
-static sf_status check_version(const sf_backend *backend) {
+sf_status sf_backend_check_version(const sf_backend *backend) {
     if (backend->version == SF_BACKEND_VERSION) return SF_OK;
     return sf_fail(SF_UNSUPPORTED, "backend '%s' has version %u of the interface, but this program knows version %u",
                    backend->name, backend->version, (unsigned)SF_BACKEND_VERSION);
 }
 
 bool sf_backend_may_fall_back(const sf_backend *backend, sf_precision precision) {
-    return backend != &sf_backend_cpu &&
-           (check_version(backend) != SF_OK ||
-            strcmp(backend->numerics(precision), sf_backend_cpu.numerics(precision)) == 0);
+    if (backend == &sf_backend_cpu) return false;
+    return backend->version != SF_BACKEND_VERSION ||
+           strcmp(backend->numerics(precision), sf_backend_cpu.numerics(precision)) == 0;
 }
 
 sf_status sf_backend_choose(const sf_backend **out, const sf_machine *machine, const sf_demand *demand) {
     const sf_backend *own = *out = sf_machine_backend(machine);
-    sf_status status = check_version(own);
+    sf_status status = sf_backend_check_version(own);
     if (status == SF_OK) status = own->supports(demand);
     if (status != SF_UNSUPPORTED || own == &sf_backend_cpu) return status;
     if (!sf_backend_may_fall_back(own, demand->precision))

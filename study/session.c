@@ -61,7 +61,7 @@ static sf_status train_on(sf_session_state *state, const sf_backend *backend, bo
 /* First what the machine's own backend takes, then what is left to the CPU; and again while runs that other processes
  * were at come free. */
 static sf_status train_all(sf_session_state *state) {
-    const sf_backend *own = sf_machine_backend(&state->machine);
+    const sf_backend *own = state->machine.backend;
     for (;;) {
         const sf_backend *const order[] = {own, &sf_backend_cpu};
         for (size_t b = 0; b < (own == &sf_backend_cpu ? 1 : 2); b++) {

@@ -71,8 +71,8 @@ void sf_session_end_run(sf_session_state *state, size_t index, sf_status status,
 
 bool sf_session_is_open_for(const sf_session_state *state, size_t index, const sf_backend *backend) {
     const sf_listed_run *run = &state->runs[index];
-    const sf_backend *own = run->on_cpu ? &sf_backend_cpu : sf_machine_backend(&state->machine);
-    return run->progress == SF_RUN_OPEN && own == backend;
+    if (run->progress != SF_RUN_OPEN) return false; /* only whoever took it knows the rest */
+    return backend == (run->on_cpu ? &sf_backend_cpu : state->machine.backend);
 }
 
 sf_status sf_session_is_satisfied(bool *out, const sf_session_state *state, const sf_listed_run *run) {

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "semfocus/semfocus.h"
-#include "train/data.h"
+#include "train/fleet.h"
 
 typedef struct setting_value {
     const char *name, *value;
@@ -103,6 +103,31 @@ static void threads_and_company_do_not_change_a_bit(void **state) {
         }
         sf_fleet_destroy(fleet);
     }
+}
+
+/* What a backend says a model needs is what it takes: counted here, but for the plan's tables and what each block of
+ * memory has around it. */
+static void the_bytes_of_a_model_are_told(void **state) {
+    (void)state;
+    for (size_t m = 0; m < MECHANISMS; m++)
+        for (int wide = 0; wide < 2; wide++) {
+            sf_config config = small_config(mechanisms[m], "1");
+            if (wide) set(&config, "width", "96");
+            if (wide) set(&config, "optimizer", "adam");
+            sf_member *member;
+            sf_fleet *fleet;
+            size_t told, s;
+            assert_int_equal(sf_member_create(&member, "even-pairs", &config, NULL, 0, NULL), SF_OK);
+            const sf_demand demand = sf_member_demand(member);
+            assert_int_equal(sf_backend_cpu.bytes_per_model(&told, &demand), SF_OK);
+            const size_t before = sf_bytes_in_use();
+            assert_int_equal(sf_fleet_open(&fleet, &sf_backend_cpu, &demand, 1, 1), SF_OK);
+            assert_int_equal(sf_fleet_add(fleet, &s, member), SF_OK);
+            const size_t taken = sf_bytes_in_use() - before;
+            assert_true(told <= taken && taken < told + told / 50 + 16384);
+            sf_fleet_destroy(fleet);
+        }
+    assert_int_equal(sf_bytes_in_use(), 0);
 }
 
 static void a_mechanism_that_keeps_all_is_full(void **state) {
@@ -308,6 +333,7 @@ int main(void) {
     if (!has_instruction_set(SF_F32)) return SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_and_company_do_not_change_a_bit),
+        cmocka_unit_test(the_bytes_of_a_model_are_told),
         cmocka_unit_test(a_mechanism_that_keeps_all_is_full),
         cmocka_unit_test(lengths_are_the_papers),
         cmocka_unit_test(every_optimizer_and_schedule_learns),

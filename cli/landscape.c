@@ -8,14 +8,14 @@
 
 #include "cli/progress.h"
 
-typedef struct surveying { /* what is shown of the work under way */
+typedef struct shown_work { /* what is shown of the work under way */
     const sf_landscape *landscape;
     moving_line line;
     size_t surface, before; /* the one under way, and the points it had */
-} surveying;
+} shown_work;
 
 static void show_points(void *context, size_t surface, size_t done, size_t points) {
-    surveying *s = context;
+    shown_work *s = context;
     if (surface != s->surface) {
         s->surface = surface;
         s->before = done;
@@ -241,7 +241,7 @@ static int compute_and_show(sf_store *store, const cli_request *request) {
     sf_status status =
         sf_landscape_open(&landscape, store, (const char *const *)request->words, request->word_count, options);
     if (status != SF_OK) return fail(status);
-    surveying s = {.landscape = landscape, .surface = SIZE_MAX};
+    shown_work s = {.landscape = landscape, .surface = SIZE_MAX};
     moving_line_open(&s.line, options->quiet != 0 || options->json != 0);
     const sf_landscape_watch watch = {.stop = watch_for_stop(), .on_points = show_points, .context = &s};
     status = sf_landscape_compute(landscape, store, &watch);

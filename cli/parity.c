@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static json_t *path_as_json(const sf_parity_path *path) {
+static json_t *path_as_json(const sf_golden_path *path) {
     return json_pack("{s:o, s:s, s:f, s:b}", "worst", isfinite(path->worst) ? json_real(path->worst) : json_null(),
                      "in", path->worst_name, "limit", path->limit, "passes", path->passes);
 }
@@ -13,23 +13,23 @@ static int run(const cli_request *request) {
     size_t failed = 0;
     int code = EXIT_DONE;
     for (size_t i = 0; i < request->word_count; i++) {
-        sf_parity parity;
-        const sf_status status = sf_parity_check(&parity, request->words[i]);
+        sf_golden golden;
+        const sf_status status = sf_golden_check(&golden, request->words[i]);
         if (status != SF_OK) {
             const int now = fail(status);
             code = now > code ? now : code;
             continue;
         }
-        const bool passes = parity.reference.passes && parity.f32.passes;
+        const bool passes = golden.reference.passes && golden.f32.passes;
         failed += !passes;
         if (request->options.json)
             json_array_append_new(files, json_pack("{s:o, s:b, s:o, s:o}", "file", json_text(request->words[i]),
-                                                   "passes", passes, "reference", path_as_json(&parity.reference),
-                                                   "f32", path_as_json(&parity.f32)));
+                                                   "passes", passes, "reference", path_as_json(&golden.reference),
+                                                   "f32", path_as_json(&golden.f32)));
         else if (!request->options.quiet || !passes)
             printf("%-4s %-42s reference %.1e (%s)   f32 %.1e (%s)\n", passes ? "pass" : "FAIL",
-                   on_one_line(request->words[i]), parity.reference.worst, parity.reference.worst_name,
-                   parity.f32.worst, parity.f32.worst_name);
+                   on_one_line(request->words[i]), golden.reference.worst, golden.reference.worst_name,
+                   golden.f32.worst, golden.f32.worst_name);
     }
     if (failed > 0 && code == EXIT_DONE) code = EXIT_FAILED;
     if (request->options.json) {

@@ -93,6 +93,7 @@ bool progress_open(progress *shown, const sf_study *study, sf_store *store, atom
                         .several_tasks = has_several_tasks(study),
                         .detail = detail,
                         .silent = silent,
+                        .quiet = options->quiet != 0,
                         .fail_fast = options->fail_fast != 0 || options->keep_going == 0,
                         .terminal = !silent && can_redraw(),
                         .began = now_seconds(),
@@ -270,6 +271,9 @@ void progress_event(void *context, const sf_event *event) {
             fail_usage("%s", event->message);
         else
             fail_usage("run %s: %s", event->id, event->message);
+        break;
+    case SF_EVENT_NOTE:
+        if (!shown->quiet) fprintf(stderr, "semfocus: note: %s\n", event->message);
         break;
     case SF_EVENT_WAITING:
         if (!shown->silent) fprintf(stderr, "semfocus: waiting for runs that other processes are at\n");

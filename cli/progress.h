@@ -15,7 +15,7 @@ typedef struct progress {
     bool several_tasks;
     sf_store *store;
     cli_detail detail;
-    bool silent, terminal, headed, started, fail_fast, output_failed;
+    bool silent, quiet, terminal, headed, started, fail_fast, output_failed;
     atomic_int *stop;                     /* set where output cannot be written: nobody listens */
     double began, drawn;                  /* seconds */
     size_t finished, failed, epochs_done; /* runs; epochs of this session */

@@ -34,4 +34,35 @@ static inline sf_purpose sf_moment_random_keys(const sf_moment *moment) {
     return moment->training ? SF_RANDOM_KEYS : SF_RANDOM_KEYS_EVALUATION;
 }
 
+typedef struct sf_evaluation { /* sums over sequences */
+    double loss;
+    size_t correct;
+} sf_evaluation;
+
+typedef struct sf_attention_view { /* what the attention of a block makes of one sequence; rows are `stride` floats
+                                      apart */
+    size_t block, sequence;        /* sequence: within the batch */
+    const float *input;            /* [T,Cp]: what q, k and v are made of */
+    const float *q, *k, *v;        /* [T,H,Cp], rows `stride` apart */
+    size_t stride;
+    const uint32_t *chosen;                 /* [H,offsets[T]]: keys chosen during forward; NULL: by position */
+    const size_t *offsets;                  /* [T+1]: where those of a query begin */
+    const uint32_t *counts;                 /* [H,T]: how many a query keeps; NULL: all up to the next */
+    const float *context;                   /* [T,H,Cp] */
+    const float *attention_rstd, *mlp_rstd; /* [T]: what the two norms multiplied their rows by */
+} sf_attention_view;
+
+/* The keys that a query keeps, where they were chosen during forward. */
+static inline const uint32_t *sf_view_chosen(size_t *count, const sf_attention_view *view, size_t T, size_t head,
+                                             size_t query) {
+    const size_t begin = view->offsets[query];
+    *count = view->counts != NULL ? view->counts[head * T + query] : view->offsets[query + 1] - begin;
+    return view->chosen + head * view->offsets[T] + begin;
+}
+
+typedef struct sf_observer { /* called by every worker at once, for each block of each sequence */
+    void (*observe)(void *context, size_t worker, const sf_attention_view *view);
+    void *context;
+} sf_observer;
+
 #endif

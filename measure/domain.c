@@ -16,28 +16,28 @@ typedef enum quantity {
     QUANTITIES
 } quantity;
 
-typedef struct desk { /* one worker's */
-    double *scores;   /* [T] */
-    uint32_t *kept;   /* [T] */
-    uint32_t *degree; /* [T] */
-} desk;
+typedef struct workspace { /* one worker's */
+    double *scores;        /* [T] */
+    uint32_t *kept;        /* [T] */
+    uint32_t *degree;      /* [T] */
+} workspace;
 
-typedef struct study {
-    const sf_looker *looker;
-    desk *desks;                /* [threads] */
+typedef struct measurement {
+    const sf_observation *observation;
+    workspace *workspaces;      /* [workers] */
     double *values[QUANTITIES]; /* [L,samples,T], by head too for the first three: [L,samples,H,T] */
     size_t fewest_kept, most_kept;
-} study;
+} measurement;
 
 static bool per_head(quantity what) {
     return what <= IN_DEGREE;
 }
 
-static double *place_of(const study *at, quantity what, const sf_sight *sight) {
-    const sf_shape *s = &at->looker->subject.model->shape;
+static double *place_of(const measurement *at, quantity what, const sf_attention_view *view) {
+    const sf_shape *s = &at->observation->subject.model->shape;
     const size_t width = s->T * (per_head(what) ? s->H : 1);
     return at->values[what] +
-           (sight->block * at->looker->subject.samples + at->looker->first + sight->sequence) * width;
+           (view->block * at->observation->subject.samples + at->observation->first + view->sequence) * width;
 }
 
 static double spread(const double *scores, const uint32_t *kept, size_t count) {
@@ -49,17 +49,17 @@ static double spread(const double *scores, const uint32_t *kept, size_t count) {
     return high - low;
 }
 
-static void see_head(const study *at, const desk *work, const sf_sight *sight, size_t head) {
-    const sf_shape *s = &at->looker->subject.model->shape;
+static void observe_head(const measurement *at, const workspace *work, const sf_attention_view *view, size_t head) {
+    const sf_shape *s = &at->observation->subject.model->shape;
     const size_t T = s->T;
     const bool by_score = s->attention.selector->separates_scores;
-    double *dispersion = place_of(at, DISPERSION, sight) + head * T;
-    double *separation = place_of(at, SEPARATION, sight) + head * T;
-    double *in_degree = place_of(at, IN_DEGREE, sight) + head * T;
+    double *dispersion = place_of(at, DISPERSION, view) + head * T;
+    double *separation = place_of(at, SEPARATION, view) + head * T;
+    double *in_degree = place_of(at, IN_DEGREE, view) + head * T;
     for (size_t j = 0; j < T; j++) work->degree[j] = 0;
     for (size_t i = 0; i < T; i++) {
-        sf_sight_scores(work->scores, sight, s, head, i);
-        const size_t count = sf_sight_keep(work->kept, at->looker, sight, work->scores, head, i);
+        sf_view_scores(work->scores, view, s, head, i);
+        const size_t count = sf_view_keep(work->kept, at->observation, view, work->scores, head, i);
         dispersion[i] = spread(work->scores, work->kept, count);
         separation[i] = by_score ? sf_separation(work->scores, work->kept, count, T) : INFINITY;
         for (size_t n = 0; n < count; n++) work->degree[work->kept[n]]++;
@@ -67,49 +67,49 @@ static void see_head(const study *at, const desk *work, const sf_sight *sight, s
     for (size_t j = 0; j < T; j++) in_degree[j] = work->degree[j];
 }
 
-static void see(void *context, size_t worker, const sf_sight *sight) {
-    const study *at = context;
-    const sf_shape *s = &at->looker->subject.model->shape;
+static void observe(void *context, size_t worker, const sf_attention_view *view) {
+    const measurement *at = context;
+    const sf_shape *s = &at->observation->subject.model->shape;
     const size_t Cp = sf_padded(s->C);
-    for (size_t h = 0; h < s->H; h++) see_head(at, &at->desks[worker], sight, h);
-    double *norm = place_of(at, TOKEN_NORM, sight);
-    double *attention = place_of(at, ATTENTION_DEVIATION, sight), *mlp = place_of(at, MLP_DEVIATION, sight);
+    for (size_t h = 0; h < s->H; h++) observe_head(at, &at->workspaces[worker], view, h);
+    double *norm = place_of(at, TOKEN_NORM, view);
+    double *attention = place_of(at, ATTENTION_DEVIATION, view), *mlp = place_of(at, MLP_DEVIATION, view);
     for (size_t t = 0; t < s->T; t++) {
         double sum = 0;
         for (size_t c = 0; c < s->C; c++) {
-            const double x = (double)sight->input[t * Cp + c];
+            const double x = (double)view->input[t * Cp + c];
             sum += x * x;
         }
         norm[t] = sqrt(sum);
         /* A row without variance has factor 0 and is outside of every domain. */
-        attention[t] = sight->attention_rstd[t] > 0 ? 1 / (double)sight->attention_rstd[t] : 0;
-        mlp[t] = sight->mlp_rstd[t] > 0 ? 1 / (double)sight->mlp_rstd[t] : 0;
+        attention[t] = view->attention_rstd[t] > 0 ? 1 / (double)view->attention_rstd[t] : 0;
+        mlp[t] = view->mlp_rstd[t] > 0 ? 1 / (double)view->mlp_rstd[t] : 0;
     }
 }
 
-static double quantile_of(const study *at, quantity what, size_t block, double share) {
-    const sf_shape *s = &at->looker->subject.model->shape;
-    const size_t count = at->looker->subject.samples * s->T * (per_head(what) ? s->H : 1);
+static double quantile_of(const measurement *at, quantity what, size_t block, double share) {
+    const sf_shape *s = &at->observation->subject.model->shape;
+    const size_t count = at->observation->subject.samples * s->T * (per_head(what) ? s->H : 1);
     double *values = at->values[what] + block * count;
     sf_sort(values, count);
     return sf_sorted_quantile(values, count, share);
 }
 
-static void count_kept(study *at) {
-    const sf_attention *attention = &at->looker->subject.model->shape.attention;
-    const size_t T = at->looker->subject.model->shape.T;
+static void count_kept(measurement *at) {
+    const sf_attention *attention = &at->observation->subject.model->shape.attention;
+    const size_t T = at->observation->subject.model->shape.T;
     at->fewest_kept = at->most_kept = attention->k < T ? attention->k : T;
     if (attention->selector->selects_by != SF_BY_POSITION) return;
     at->fewest_kept = T;
     at->most_kept = 1;
     for (size_t i = 0; i < T; i++) {
-        const size_t count = sf_attention_keep(at->desks[0].kept, attention, i, T, NULL, NULL);
+        const size_t count = sf_attention_keep(at->workspaces[0].kept, attention, i, T, NULL, NULL);
         if (count < at->fewest_kept) at->fewest_kept = count;
         if (count > at->most_kept) at->most_kept = count;
     }
 }
 
-static sf_bound_domain domain_of(const study *at, size_t block, double share) {
+static sf_bound_domain domain_of(const measurement *at, size_t block, double share) {
     return (sf_bound_domain){
         .dispersion = quantile_of(at, DISPERSION, block, share),
         .separation = quantile_of(at, SEPARATION, block, 1 - share),
@@ -122,49 +122,47 @@ static sf_bound_domain domain_of(const study *at, size_t block, double share) {
     };
 }
 
-static sf_status open_study(study *at) {
-    const sf_shape *s = &at->looker->subject.model->shape;
-    const size_t rows = s->L * at->looker->subject.samples * s->T;
+static sf_status open_measurement(measurement *at) {
+    const sf_shape *s = &at->observation->subject.model->shape;
+    const size_t rows = s->L * at->observation->subject.samples * s->T;
     for (quantity what = 0; what < QUANTITIES; what++)
         SF_TRY(SF_NEW(&at->values[what], rows * (per_head(what) ? s->H : 1)));
-    SF_TRY(SF_NEW(&at->desks, at->looker->subject.threads));
-    for (size_t w = 0; w < at->looker->subject.threads; w++) {
-        SF_TRY(SF_NEW(&at->desks[w].scores, s->T));
-        SF_TRY(SF_NEW(&at->desks[w].kept, s->T));
-        SF_TRY(SF_NEW(&at->desks[w].degree, s->T));
+    SF_TRY(SF_NEW(&at->workspaces, at->observation->workers));
+    for (size_t w = 0; w < at->observation->workers; w++) {
+        SF_TRY(SF_NEW(&at->workspaces[w].scores, s->T));
+        SF_TRY(SF_NEW(&at->workspaces[w].kept, s->T));
+        SF_TRY(SF_NEW(&at->workspaces[w].degree, s->T));
     }
     return SF_OK;
 }
 
-static void close_study(study *at) {
+static void close_measurement(measurement *at) {
     for (quantity what = 0; what < QUANTITIES; what++) sf_release(at->values[what]);
-    for (size_t w = 0; at->desks != NULL && w < at->looker->subject.threads; w++) {
-        sf_release(at->desks[w].scores);
-        sf_release(at->desks[w].kept);
-        sf_release(at->desks[w].degree);
+    for (size_t w = 0; at->workspaces != NULL && w < at->observation->workers; w++) {
+        sf_release(at->workspaces[w].scores);
+        sf_release(at->workspaces[w].kept);
+        sf_release(at->workspaces[w].degree);
     }
-    sf_release(at->desks);
+    sf_release(at->workspaces);
 }
 
 sf_status sf_domain_measure(sf_bound_domain *out /* [L] */, size_t *samples, const sf_subject *subject, double share) {
     if (!(share > 0 && share <= 1))
         return sf_fail(SF_BAD_INPUT, "a share of %g of the queries was asked for; it must be above 0 and at most 1",
                        share);
-    sf_looker looker;
-    SF_TRY(sf_looker_open(&looker, subject, BATCH));
-    study at = {.looker = &looker};
-    sf_status status = open_study(&at);
-    if (status == SF_OK) {
-        const sf_observer observer = {.see = see, .context = &at};
-        while (sf_looker_next(&looker)) sf_looker_show(&looker, &observer, 0);
-        status = sf_attention_check_fault(&subject->model->shape.attention);
-    }
+    sf_observation observation;
+    SF_TRY(sf_observation_open(&observation, subject, BATCH));
+    measurement at = {.observation = &observation};
+    const sf_observer observer = {.observe = observe, .context = &at};
+    sf_status status = open_measurement(&at);
+    while (status == SF_OK && sf_observation_next(&observation))
+        status = sf_observation_run(&observation, &observer, 0);
     if (status == SF_OK) {
         count_kept(&at);
         for (size_t block = 0; block < subject->model->shape.L; block++) out[block] = domain_of(&at, block, share);
-        *samples = looker.subject.samples;
+        *samples = observation.subject.samples;
     }
-    close_study(&at);
-    sf_looker_close(&looker);
+    close_measurement(&at);
+    sf_observation_close(&observation);
     return status;
 }

@@ -2,7 +2,7 @@
 #ifndef SF_MEASURE_DOMAIN_H
 #define SF_MEASURE_DOMAIN_H
 
-#include "measure/looker.h"
+#include "measure/observation.h"
 #include "semfocus/theory.h"
 
 /* Dispersions, in-degrees and norms at the quantile `share`, separations and deviations at 1 - share, by linear

@@ -1,13 +1,10 @@
 #include "measure/landscape.h"
 
 #include <math.h>
-#include <omp.h>
-#include <pthread.h>
 
 #include "base/elementary.h"
-#include "base/threads.h"
-#include "kernels/cpu/cpu.h"
-#include "train/backend.h"
+#include "base/sizes.h"
+#include "train/evaluator.h"
 
 double sf_lattice_step(const sf_lattice *lattice) {
     return lattice->grid > 1 ? 2 * lattice->extent / (double)(lattice->grid - 1) : 0;
@@ -101,116 +98,96 @@ void sf_direction_fill(float *out /* [size] */, const sf_model *model, const flo
     }
 }
 
-typedef struct desk { /* what one model in flight needs */
-    sf_cpu_crew *crew;
-    float *weights; /* [size] */
-} desk;
-
-typedef struct site { /* what the workers share */
-    const sf_terrain *terrain;
-    const sf_lattice *lattice;
-    const sf_survey *survey;
-    sf_cpu_plan *plan;
-    desk *desks; /* [desk_count] */
-    size_t desk_count;
-    pthread_mutex_t lock;
-    size_t found; /* under the lock */
-    atomic_size_t next;
-    atomic_bool given_up;
-} site;
-
-static void close_site(site *s) {
-    for (size_t d = 0; s->desks != NULL && d < s->desk_count; d++) {
-        sf_cpu_crew_destroy(s->desks[d].crew);
-        sf_release(s->desks[d].weights);
-    }
-    sf_release(s->desks);
-    sf_cpu_plan_destroy(s->plan);
-}
-
-/* A model a core where there are enough of them, the cores inside one model otherwise: both compute the same bits. */
-static sf_status open_site(site *s) {
-    const size_t threads = (size_t)sf_threads_for(s->survey->threads), B = s->terrain->data.B;
-    const bool side_by_side = s->survey->count >= threads;
-    s->desk_count = side_by_side ? threads : 1;
-    SF_TRY(sf_cpu_plan_create(&s->plan, s->terrain->model, SF_F32));
-    SF_TRY(SF_NEW(&s->desks, s->desk_count));
-    for (size_t d = 0; d < s->desk_count; d++) {
-        SF_TRY(sf_cpu_crew_create(&s->desks[d].crew, &s->plan, 1, side_by_side ? 1 : threads,
-                                  B < SF_EVALUATION_BATCH ? B : SF_EVALUATION_BATCH));
-        sf_cpu_crew_obey(s->desks[d].crew, s->survey->stop);
-        SF_TRY(SF_NEW(&s->desks[d].weights, s->terrain->model->size));
-    }
-    return sf_threads_start(s->desk_count);
-}
-
-static bool is_over(const site *s) {
-    return atomic_load(&s->given_up) || (s->survey->stop != NULL && atomic_load(s->survey->stop) != 0);
-}
-
 void sf_direction_go(float *weights, const float *direction, double x, size_t size) {
     for (size_t i = 0; i < size; i++) weights[i] = (float)((double)weights[i] + x * (double)direction[i]);
 }
 
-static void move_to(float *weights, const sf_terrain *terrain, double x, double y) {
-    const float *first = terrain->directions[0], *second = terrain->directions[1];
-    for (size_t i = 0; i < terrain->model->size; i++)
-        weights[i] = (float)((double)terrain->weights[i] + x * (double)first[i] + y * (double)second[i]);
+static void move_to(float *weights, const sf_loss_plane *plane, double x, double y) {
+    const float *first = plane->directions[0], *second = plane->directions[1];
+    for (size_t i = 0; i < plane->model->size; i++)
+        weights[i] = (float)((double)plane->weights[i] + x * (double)first[i] + y * (double)second[i]);
 }
 
-/* False where it was given up. */
-static bool evaluate(double *loss, size_t *correct, const site *s, const desk *at) {
-    const sf_batch *data = &s->terrain->data;
-    const size_t T = s->terrain->model->shape.T;
-    *loss = 0;
-    *correct = 0;
+typedef struct point_batch { /* points that are evaluated together */
+    sf_evaluator evaluator;
+    size_t room;
+    float *weights;       /* [room,size] */
+    const float **params; /* [room]: where they lie */
+    sf_evaluation *parts; /* [room], of one batch of the data */
+    double *losses;       /* [room] */
+    size_t *correct;      /* [room] */
+} point_batch;
+
+static void close_points(point_batch *points) {
+    sf_evaluator_close(&points->evaluator);
+    sf_release(points->weights);
+    sf_release(points->params);
+    sf_release(points->parts);
+    sf_release(points->losses);
+    sf_release(points->correct);
+}
+
+static sf_status open_points(point_batch *points, const sf_loss_plane *plane, const sf_plane_request *request) {
+    const size_t size = plane->model->size;
+    SF_TRY(sf_evaluator_open(&points->evaluator, &request->machine, SF_EVALUATION_WORK, plane->model, SF_F32,
+                             sf_smaller(plane->data.B, SF_EVALUATION_BATCH), request->count));
+    sf_evaluator_obey(&points->evaluator, request->stop);
+    points->room = points->evaluator.models;
+    SF_TRY(sf_allocate((void **)&points->weights, points->room * size, sizeof *points->weights));
+    SF_TRY(SF_NEW(&points->params, points->room));
+    SF_TRY(SF_NEW(&points->parts, points->room));
+    SF_TRY(SF_NEW(&points->losses, points->room));
+    SF_TRY(SF_NEW(&points->correct, points->room));
+    for (size_t s = 0; s < points->room; s++) points->params[s] = points->weights + s * size;
+    return SF_OK;
+}
+
+/* Mean losses and right labels of the first S weights over all of the data. */
+static sf_status evaluate(const point_batch *points, const sf_loss_plane *plane, size_t S) {
+    const sf_batch *data = &plane->data;
+    const size_t T = plane->model->shape.T;
+    for (size_t s = 0; s < S; s++) {
+        points->losses[s] = 0;
+        points->correct[s] = 0;
+    }
     for (size_t first = 0; first < data->B; first += SF_EVALUATION_BATCH) {
         const sf_batch batch = {.tokens = data->tokens + first * T,
                                 .labels = data->labels + first,
-                                .B = data->B - first < SF_EVALUATION_BATCH ? data->B - first : SF_EVALUATION_BATCH};
-        const sf_moment moment = sf_evaluation_moment(s->terrain->seed, SF_TRAINING, first);
-        sf_evaluation part;
-        sf_cpu_evaluate(at->crew, &part, NULL, s->plan, at->weights, &batch, &moment);
-        if (is_over(s) || sf_attention_is_faulty(&s->terrain->model->shape.attention))
-            return false; /* the evaluation may be a part of one */
-        *loss += part.loss;
-        *correct += part.correct;
+                                .B = sf_smaller(data->B - first, SF_EVALUATION_BATCH)};
+        const sf_moment moment = sf_evaluation_moment(plane->seed, SF_TRAINING, first);
+        SF_TRY(sf_evaluator_evaluate(&points->evaluator, points->parts, NULL, points->params, S, &batch, &moment));
+        for (size_t s = 0; s < S; s++) {
+            points->losses[s] += points->parts[s].loss;
+            points->correct[s] += points->parts[s].correct;
+        }
     }
-    *loss /= (double)data->B;
-    return true;
+    for (size_t s = 0; s < S; s++) points->losses[s] /= (double)data->B;
+    return SF_OK;
 }
 
-static void work(site *s, const desk *at) {
-    for (;;) {
-        const size_t i = atomic_fetch_add(&s->next, 1);
-        if (i >= s->survey->count || is_over(s)) return;
-        const size_t point = s->survey->points[i];
-        double x, y, loss;
-        size_t correct;
-        sf_lattice_locate(&x, &y, s->lattice, point);
-        move_to(at->weights, s->terrain, x, y);
-        if (!evaluate(&loss, &correct, s, at)) return;
-        pthread_mutex_lock(&s->lock);
-        s->found++;
-        if (!s->survey->found(s->survey->context, point, loss, correct)) atomic_store(&s->given_up, true);
-        pthread_mutex_unlock(&s->lock);
+static sf_status evaluate_all(point_batch *points, const sf_loss_plane *plane, const sf_lattice *lattice,
+                              const sf_plane_request *request) {
+    for (size_t first = 0; first < request->count; first += points->room) {
+        const size_t S = sf_smaller(request->count - first, points->room);
+        for (size_t s = 0; s < S; s++) {
+            double x, y;
+            sf_lattice_locate(&x, &y, lattice, request->points[first + s]);
+            move_to(points->weights + s * plane->model->size, plane, x, y);
+        }
+        SF_TRY(evaluate(points, plane, S));
+        for (size_t s = 0; s < S; s++)
+            if (!request->found(request->context, request->points[first + s], points->losses[s], points->correct[s]))
+                return sf_fail(SF_INTERRUPTED, "stopped on request");
     }
+    return SF_OK;
 }
 
-sf_status sf_landscape_survey(const sf_terrain *terrain, const sf_lattice *lattice, const sf_survey *survey) {
-    if (survey->count == 0) return SF_OK;
-    SF_TRY(sf_cpu_check_isa(SF_F32));
-    site s = {.terrain = terrain, .lattice = lattice, .survey = survey};
-    sf_status status = open_site(&s);
-    if (status == SF_OK) {
-        pthread_mutex_init(&s.lock, NULL);
-#pragma omp parallel num_threads((int)s.desk_count) if (s.desk_count > 1)
-        work(&s, &s.desks[s.desk_count > 1 ? omp_get_thread_num() : 0]);
-        pthread_mutex_destroy(&s.lock);
-        status = sf_attention_check_fault(&terrain->model->shape.attention);
-        if (status == SF_OK && (s.found < survey->count || atomic_load(&s.given_up)))
-            status = sf_fail(SF_INTERRUPTED, "stopped on request");
-    }
-    close_site(&s);
+sf_status sf_loss_plane_evaluate(const sf_loss_plane *plane, const sf_lattice *lattice,
+                                 const sf_plane_request *request) {
+    if (request->count == 0) return SF_OK;
+    point_batch points = {0};
+    sf_status status = open_points(&points, plane, request);
+    if (status == SF_OK) status = evaluate_all(&points, plane, lattice, request);
+    close_points(&points);
     return status;
 }

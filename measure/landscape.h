@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "kernels/kernels.h"
+#include "train/machine.h"
 
 typedef struct sf_lattice { /* grid x grid points over [-extent, extent]^2; grid 1: the centre alone */
     size_t grid;
@@ -31,25 +32,26 @@ void sf_direction_fill(float *out /* [size] */, const sf_model *model, const flo
 /* Moves weights by x along a direction: where the surface's point (x, 0) lies. */
 void sf_direction_go(float *weights /* [size] */, const float *direction /* [size] */, double x, size_t size);
 
-typedef struct sf_terrain {
+typedef struct sf_loss_plane { /* through the weights of a model */
     const sf_model *model;
     const float *weights;       /* [size] */
     const float *directions[2]; /* [size] each */
     sf_batch data;              /* every sequence the loss is taken over */
     uint32_t seed;              /* of the run: where random keys come from */
-} sf_terrain;
+} sf_loss_plane;
 
-typedef struct sf_survey {
+typedef struct sf_plane_request {
     const size_t *points; /* [count], of the lattice */
     size_t count;
-    size_t threads;         /* 0: one per core */
+    sf_machine machine;
     const atomic_int *stop; /* not 0: give up; may be NULL */
-    /* Mean loss and how many labels were right. From any thread, one call at a time, in any order; false: give up. */
+    /* Mean loss and how many labels were right, point after point; false: give up. */
     bool (*found)(void *context, size_t point, double loss, size_t correct);
     void *context;
-} sf_survey;
+} sf_plane_request;
 
 /* Evaluates the points. SF_INTERRUPTED if given up. */
-sf_status sf_landscape_survey(const sf_terrain *terrain, const sf_lattice *lattice, const sf_survey *survey);
+sf_status sf_loss_plane_evaluate(const sf_loss_plane *plane, const sf_lattice *lattice,
+                                 const sf_plane_request *request);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct direction { /* [T,C] both: a direction and what the Jacobian make
     double *x, *jx;
 } direction;
 
-struct sf_layer {
+struct sf_attention_layer {
     sf_shape shape;
     double scale;                     /* inverse temperature / sqrt(C) */
     double *weight[3], *bias[3];      /* of q, k, v: [H*C,C], [H*C] */
@@ -29,7 +29,7 @@ struct sf_layer {
     direction directions[DIRECTIONS]; /* of the iteration */
 };
 
-static sf_status open_layer(sf_layer *layer) {
+static sf_status open_layer(sf_attention_layer *layer) {
     const sf_shape *s = &layer->shape;
     const size_t HC = s->H * s->C, TC = s->T * s->C, kept = s->H * s->T * s->T;
     for (size_t i = 0; i < 3; i++) {
@@ -57,22 +57,22 @@ static sf_status open_layer(sf_layer *layer) {
     return SF_OK;
 }
 
-sf_status sf_layer_create(sf_layer **out, const sf_shape *shape) {
+sf_status sf_attention_layer_create(sf_attention_layer **out, const sf_shape *shape) {
     *out = NULL;
-    sf_layer *layer;
+    sf_attention_layer *layer;
     SF_TRY(SF_NEW(&layer, 1));
     layer->shape = *shape;
     layer->scale = shape->inverse_temperature / sqrt((double)shape->C);
     const sf_status status = open_layer(layer);
     if (status != SF_OK) {
-        sf_layer_destroy(layer);
+        sf_attention_layer_destroy(layer);
         return status;
     }
     *out = layer;
     return SF_OK;
 }
 
-void sf_layer_destroy(sf_layer *layer) {
+void sf_attention_layer_destroy(sf_attention_layer *layer) {
     if (layer == NULL) return;
     for (size_t i = 0; i < 3; i++) {
         sf_release(layer->weight[i]);
@@ -105,7 +105,8 @@ static void copy_param(double *out /* [rows,columns] */, const sf_param *param, 
             out[r * param->columns + c] = (double)params[sf_param_index(param, r, c)];
 }
 
-void sf_layer_load(sf_layer *layer, const sf_model *model, const float *params /* [size] */, size_t block) {
+void sf_attention_layer_load(sf_attention_layer *layer, const sf_model *model, const float *params /* [size] */,
+                             size_t block) {
     static const int projections[] = {SF_WQ, SF_WK, SF_WV};
     const sf_param *p = sf_model_block(model, block);
     for (size_t i = 0; i < 3; i++) {
@@ -151,7 +152,7 @@ typedef struct row { /* one query of one head */
     size_t count, i, h; /* kept keys; position, head */
 } row;
 
-static row row_of(const sf_layer *layer, size_t h, size_t i) {
+static row row_of(const sf_attention_layer *layer, size_t h, size_t i) {
     const size_t at = layer->offsets[h * layer->shape.T + i];
     return (row){.keys = layer->keys + at,
                  .scores = layer->scores + at,
@@ -161,11 +162,12 @@ static row row_of(const sf_layer *layer, size_t h, size_t i) {
                  .h = h};
 }
 
-static size_t at_head(const sf_layer *layer, size_t position, size_t h) { /* within [T,H*C] */
+static size_t at_head(const sf_attention_layer *layer, size_t position, size_t h) { /* within [T,H*C] */
     return (position * layer->shape.H + h) * layer->shape.C;
 }
 
-void sf_layer_place(sf_layer *layer, const double *input /* [T,C] */, const uint32_t *keys, const size_t *offsets) {
+void sf_attention_layer_place(sf_attention_layer *layer, const double *input /* [T,C] */, const uint32_t *keys,
+                              const size_t *offsets) {
     const sf_shape *s = &layer->shape;
     const size_t T = s->T, C = s->C, H = s->H;
     for (size_t i = 0; i < 3; i++) project(layer->qkv[i], input, layer->weight[i], layer->bias[i], T, H * C, C);
@@ -187,14 +189,14 @@ void sf_layer_place(sf_layer *layer, const double *input /* [T,C] */, const uint
         }
 }
 
-void sf_layer_output(const sf_layer *layer, double *out /* [T,C] */) {
+void sf_attention_layer_output(const sf_attention_layer *layer, double *out /* [T,C] */) {
     const sf_shape *s = &layer->shape;
     project(out, layer->context, layer->wo, layer->bo, s->T, s->C, s->H * s->C);
 }
 
 /* dweights = Jacobian of the weighting times dscores. Only its transpose is at hand: each of its rows is what the
  * backward pass makes of a unit vector. Softmax's is symmetric. */
-static void weigh_forward(const sf_layer *layer, const row *r) {
+static void weigh_forward(const sf_attention_layer *layer, const row *r) {
     const sf_attention *attention = &layer->shape.attention;
     const size_t T = layer->shape.T;
     if (attention->weighting == &sf_weighting_softmax) {
@@ -210,7 +212,7 @@ static void weigh_forward(const sf_layer *layer, const row *r) {
     }
 }
 
-void sf_layer_forward(sf_layer *layer, double *dout /* [T,C] */, const double *din /* [T,C] */) {
+void sf_attention_layer_forward(sf_attention_layer *layer, double *dout /* [T,C] */, const double *din /* [T,C] */) {
     const sf_shape *s = &layer->shape;
     const size_t T = s->T, C = s->C, H = s->H;
     const double *q = layer->qkv[0], *k = layer->qkv[1], *v = layer->qkv[2];
@@ -235,7 +237,7 @@ void sf_layer_forward(sf_layer *layer, double *dout /* [T,C] */, const double *d
     project(dout, layer->dcontext, layer->wo, NULL, T, C, H * C);
 }
 
-void sf_layer_backward(sf_layer *layer, double *din /* [T,C] */, const double *dout /* [T,C] */) {
+void sf_attention_layer_backward(sf_attention_layer *layer, double *din /* [T,C] */, const double *dout /* [T,C] */) {
     const sf_shape *s = &layer->shape;
     const size_t T = s->T, C = s->C, H = s->H;
     const double *q = layer->qkv[0], *k = layer->qkv[1], *v = layer->qkv[2];
@@ -327,11 +329,11 @@ static void combine(const direction *directions, const double share[DIRECTIONS],
 }
 
 /* One round; false if there is no direction left to look into. */
-static bool improve(sf_layer *layer, bool has_last, size_t count) {
+static bool improve(sf_attention_layer *layer, bool has_last, size_t count) {
     const direction *d = layer->directions;
-    sf_layer_backward(layer, d[1].x, d[0].jx);
+    sf_attention_layer_backward(layer, d[1].x, d[0].jx);
     if (!normalize(d[1].x, count) || !make_orthonormal(&d[1], d, 1, count)) return false;
-    sf_layer_forward(layer, d[1].jx, d[1].x);
+    sf_attention_layer_forward(layer, d[1].jx, d[1].x);
     const bool last = has_last && make_orthonormal(&d[2], d, 2, count);
     double share[DIRECTIONS];
     best_combination(share, d, last ? 3 : 2, count);
@@ -341,18 +343,18 @@ static bool improve(sf_layer *layer, bool has_last, size_t count) {
     }
     combine(d, share, count);
     normalize(d[0].x, count);
-    sf_layer_forward(layer, d[0].jx, d[0].x); /* anew: what is reported is never above the true value */
+    sf_attention_layer_forward(layer, d[0].jx, d[0].x); /* anew: what is reported is never above the true value */
     return true;
 }
 
-sf_spectral_estimate sf_layer_norm(sf_layer *layer, sf_index start) {
+sf_spectral_estimate sf_attention_layer_norm(sf_attention_layer *layer, sf_index start) {
     const size_t count = layer->shape.T * layer->shape.C;
     const direction *d = layer->directions;
     sf_spectral_estimate out = {0};
     sf_draws draws = sf_draws_at(start);
     for (size_t i = 0; i < count; i++) d[0].x[i] = sf_draw_normal(&draws);
     normalize(d[0].x, count);
-    sf_layer_forward(layer, d[0].jx, d[0].x);
+    sf_attention_layer_forward(layer, d[0].jx, d[0].x);
     out.norm = sqrt(dot(d[0].jx, d[0].jx, count));
     for (size_t calm = 0; out.rounds < SF_LIPSCHITZ_ROUNDS && !out.converged; out.rounds++) {
         const bool improved = improve(layer, out.rounds > 0, count);
@@ -366,52 +368,52 @@ sf_spectral_estimate sf_layer_norm(sf_layer *layer, sf_index start) {
 
 /* ---- every block at every sample */
 
-typedef struct desk { /* one worker's */
-    sf_layer *layer;
+typedef struct workspace { /* one worker's */
+    sf_attention_layer *layer;
     double *input;  /* [T,C] */
     double *scores; /* [T] */
     uint32_t *keys; /* [H*T*T] */
     size_t *offsets;
-} desk;
+} workspace;
 
-typedef struct study {
-    const sf_looker *looker;
-    desk *desks;                     /* [threads] */
+typedef struct measurement {
+    const sf_observation *observation;
+    workspace *workspaces;           /* [workers] */
     sf_spectral_estimate *estimates; /* [L,samples] */
-} study;
+} measurement;
 
-static void see(void *context, size_t worker, const sf_sight *sight) {
-    const study *at = context;
-    const desk *work = &at->desks[worker];
-    const sf_subject *subject = &at->looker->subject;
+static void observe(void *context, size_t worker, const sf_attention_view *view) {
+    const measurement *at = context;
+    const workspace *work = &at->workspaces[worker];
+    const sf_subject *subject = &at->observation->subject;
     const sf_shape *s = &subject->model->shape;
-    const size_t sample = at->looker->first + sight->sequence;
+    const size_t sample = at->observation->first + view->sequence;
     for (size_t t = 0; t < s->T; t++)
-        for (size_t c = 0; c < s->C; c++) work->input[t * s->C + c] = (double)sight->input[t * sf_padded(s->C) + c];
+        for (size_t c = 0; c < s->C; c++) work->input[t * s->C + c] = (double)view->input[t * sf_padded(s->C) + c];
     size_t kept = 0;
     work->offsets[0] = 0;
     for (size_t h = 0; h < s->H; h++)
         for (size_t i = 0; i < s->T; i++) {
-            sf_sight_scores(work->scores, sight, s, h, i);
-            kept += sf_sight_keep(work->keys + kept, at->looker, sight, work->scores, h, i);
+            sf_view_scores(work->scores, view, s, h, i);
+            kept += sf_view_keep(work->keys + kept, at->observation, view, work->scores, h, i);
             work->offsets[h * s->T + i + 1] = kept;
         }
-    sf_layer_load(work->layer, subject->model, subject->params, sight->block);
-    sf_layer_place(work->layer, work->input, work->keys, work->offsets);
-    at->estimates[sight->block * subject->samples + sample] =
-        sf_layer_norm(work->layer, (sf_index){.seed = subject->seed,
-                                              .stream = sf_stream(SF_START_VECTORS, sight->block, 0),
-                                              .sample = (uint32_t)sample});
+    sf_attention_layer_load(work->layer, subject->model, subject->params, view->block);
+    sf_attention_layer_place(work->layer, work->input, work->keys, work->offsets);
+    at->estimates[view->block * subject->samples + sample] =
+        sf_attention_layer_norm(work->layer, (sf_index){.seed = subject->seed,
+                                                        .stream = sf_stream(SF_START_VECTORS, view->block, 0),
+                                                        .sample = (uint32_t)sample});
 }
 
-static sf_status open_study(study *at) {
-    const sf_subject *subject = &at->looker->subject;
+static sf_status open_measurement(measurement *at) {
+    const sf_subject *subject = &at->observation->subject;
     const sf_shape *s = &subject->model->shape;
     SF_TRY(SF_NEW(&at->estimates, s->L * subject->samples));
-    SF_TRY(SF_NEW(&at->desks, subject->threads));
-    for (size_t w = 0; w < subject->threads; w++) {
-        desk *work = &at->desks[w];
-        SF_TRY(sf_layer_create(&work->layer, s));
+    SF_TRY(SF_NEW(&at->workspaces, at->observation->workers));
+    for (size_t w = 0; w < at->observation->workers; w++) {
+        workspace *work = &at->workspaces[w];
+        SF_TRY(sf_attention_layer_create(&work->layer, s));
         SF_TRY(SF_NEW(&work->input, s->T * s->C));
         SF_TRY(SF_NEW(&work->scores, s->T));
         SF_TRY(SF_NEW(&work->keys, s->H * s->T * s->T + s->T)); /* keep() may use room for T keys */
@@ -420,15 +422,15 @@ static sf_status open_study(study *at) {
     return SF_OK;
 }
 
-static void close_study(study *at) {
-    for (size_t w = 0; at->desks != NULL && w < at->looker->subject.threads; w++) {
-        sf_layer_destroy(at->desks[w].layer);
-        sf_release(at->desks[w].input);
-        sf_release(at->desks[w].scores);
-        sf_release(at->desks[w].keys);
-        sf_release(at->desks[w].offsets);
+static void close_measurement(measurement *at) {
+    for (size_t w = 0; at->workspaces != NULL && w < at->observation->workers; w++) {
+        sf_attention_layer_destroy(at->workspaces[w].layer);
+        sf_release(at->workspaces[w].input);
+        sf_release(at->workspaces[w].scores);
+        sf_release(at->workspaces[w].keys);
+        sf_release(at->workspaces[w].offsets);
     }
-    sf_release(at->desks);
+    sf_release(at->workspaces);
     sf_release(at->estimates);
 }
 
@@ -449,7 +451,7 @@ static void summarize(sf_block_lipschitz *out, double *values /* [samples] */, d
     out->largest = sorted[samples - 1];
 }
 
-static sf_status collect(sf_local_lipschitz *out, const study *at, const sf_block_bounds *bounds) {
+static sf_status collect(sf_local_lipschitz *out, const measurement *at, const sf_block_bounds *bounds) {
     double *sorted;
     SF_TRY(SF_NEW(&out->blocks, out->count));
     SF_TRY(SF_NEW(&out->values, out->count * out->samples));
@@ -468,26 +470,24 @@ static sf_status collect(sf_local_lipschitz *out, const study *at, const sf_bloc
 sf_status sf_local_lipschitz_measure(sf_local_lipschitz **out, const sf_subject *subject,
                                      const sf_block_bounds *bounds /* [L] */) {
     *out = NULL;
-    sf_looker looker;
+    sf_observation observation;
     sf_local_lipschitz *lipschitz = NULL;
-    SF_TRY(sf_looker_open(&looker, subject, BATCH));
-    study at = {.looker = &looker};
-    sf_status status = open_study(&at);
+    SF_TRY(sf_observation_open(&observation, subject, BATCH));
+    measurement at = {.observation = &observation};
+    sf_status status = open_measurement(&at);
     if (status == SF_OK) status = SF_NEW(&lipschitz, 1);
-    if (status == SF_OK) {
-        const sf_observer observer = {.see = see, .context = &at};
-        while (sf_looker_next(&looker)) sf_looker_show(&looker, &observer, 0);
-        status = sf_attention_check_fault(&subject->model->shape.attention);
-    }
+    const sf_observer observer = {.observe = observe, .context = &at};
+    while (status == SF_OK && sf_observation_next(&observation))
+        status = sf_observation_run(&observation, &observer, 0);
     if (status == SF_OK) {
         lipschitz->count = subject->model->shape.L;
-        lipschitz->samples = looker.subject.samples;
+        lipschitz->samples = observation.subject.samples;
         lipschitz->positions = subject->model->shape.T;
         lipschitz->tolerance = SF_LIPSCHITZ_TOLERANCE;
         status = collect(lipschitz, &at, bounds);
     }
-    close_study(&at);
-    sf_looker_close(&looker);
+    close_measurement(&at);
+    sf_observation_close(&observation);
     if (status != SF_OK) {
         sf_local_lipschitz_destroy(lipschitz);
         return status;

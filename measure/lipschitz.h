@@ -10,27 +10,31 @@
 #ifndef SF_MEASURE_LIPSCHITZ_H
 #define SF_MEASURE_LIPSCHITZ_H
 
-#include "measure/looker.h"
+#include "measure/observation.h"
 #include "semfocus/theory.h"
 
 #define SF_LIPSCHITZ_TOLERANCE 1e-8
 enum { SF_LIPSCHITZ_ROUNDS = 500 };
 
-typedef struct sf_layer sf_layer; /* an attention layer at one input */
+typedef struct sf_attention_layer sf_attention_layer; /* an attention layer at one input */
 
-sf_status sf_layer_create(sf_layer **out, const sf_shape *shape);
-void sf_layer_destroy(sf_layer *layer);
+sf_status sf_attention_layer_create(sf_attention_layer **out, const sf_shape *shape);
+void sf_attention_layer_destroy(sf_attention_layer *layer);
 
 /* The layer's weights, as in the model's table. */
-void sf_layer_load(sf_layer *layer, const sf_model *model, const float *params /* [size] */, size_t block);
+void sf_attention_layer_load(sf_attention_layer *layer, const sf_model *model, const float *params /* [size] */,
+                             size_t block);
 
 /* Puts the layer at an input: projections, and weights over the keys kept. Those of query i of head h are
  * keys[offsets[h * T + i]] ..; `offsets` has H * T + 1 entries. The keys are copied. */
-void sf_layer_place(sf_layer *layer, const double *input /* [T,C] */, const uint32_t *keys, const size_t *offsets);
+void sf_attention_layer_place(sf_attention_layer *layer, const double *input /* [T,C] */, const uint32_t *keys,
+                              const size_t *offsets);
 
-void sf_layer_output(const sf_layer *layer, double *out /* [T,C] */);
-void sf_layer_forward(sf_layer *layer, double *dout /* [T,C] */, const double *din /* [T,C] */);  /* J din */
-void sf_layer_backward(sf_layer *layer, double *din /* [T,C] */, const double *dout /* [T,C] */); /* J^T dout */
+void sf_attention_layer_output(const sf_attention_layer *layer, double *out /* [T,C] */);
+void sf_attention_layer_forward(sf_attention_layer *layer, double *dout /* [T,C] */,
+                                const double *din /* [T,C] */); /* J din */
+void sf_attention_layer_backward(sf_attention_layer *layer, double *din /* [T,C] */,
+                                 const double *dout /* [T,C] */); /* J^T dout */
 
 typedef struct sf_spectral_estimate {
     double norm;
@@ -38,7 +42,7 @@ typedef struct sf_spectral_estimate {
     bool converged;
 } sf_spectral_estimate;
 
-sf_spectral_estimate sf_layer_norm(sf_layer *layer, sf_index start);
+sf_spectral_estimate sf_attention_layer_norm(sf_attention_layer *layer, sf_index start);
 
 /* Every block at every sample of the subject. `bounds` are those of a domain that holds the same samples; NULL where
  * the weighting has none: what is compared with them is then NAN. */

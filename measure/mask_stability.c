@@ -24,38 +24,39 @@ typedef struct tally { /* of queries with one separation */
     size_t queries, keys_unchanged, masks_unchanged;
 } tally;
 
-typedef struct desk { /* one worker's */
-    double *scores;   /* [T] */
-    uint32_t *kept;   /* [T] */
-    tally *tallies;   /* [L,scales,SF_SEPARATION_BINS] */
-} desk;
+typedef struct workspace { /* one worker's */
+    double *scores;        /* [T] */
+    uint32_t *kept;        /* [T] */
+    tally *tallies;        /* [L,scales,SF_SEPARATION_BINS] */
+} workspace;
 
-typedef struct study {
-    const sf_looker *looker;
+typedef struct measurement {
+    const sf_observation *observation;
     size_t k, scales, scale; /* scale: the one under way */
-    desk *desks;             /* [threads] */
+    workspace *workspaces;   /* [workers] */
     uint32_t *masks;         /* [batch,L,H,T,k]: without noise */
     uint8_t *bins;           /* [batch,L,H,T] */
-} study;
+} measurement;
 
-static size_t query_slot(const study *at, const sf_sight *sight, size_t head, size_t query) {
-    const sf_shape *s = &at->looker->subject.model->shape;
-    return ((sight->sequence * s->L + sight->block) * s->H + head) * s->T + query;
+static size_t query_slot(const measurement *at, const sf_attention_view *view, size_t head, size_t query) {
+    const sf_shape *s = &at->observation->subject.model->shape;
+    return ((view->sequence * s->L + view->block) * s->H + head) * s->T + query;
 }
 
-static void keep(const study *at, const desk *work, const sf_sight *sight, size_t head, size_t query) {
-    sf_sight_scores(work->scores, sight, &at->looker->subject.model->shape, head, query);
-    sf_sight_keep(work->kept, at->looker, sight, work->scores, head, query);
+static void keep(const measurement *at, const workspace *work, const sf_attention_view *view, size_t head,
+                 size_t query) {
+    sf_view_scores(work->scores, view, &at->observation->subject.model->shape, head, query);
+    sf_view_keep(work->kept, at->observation, view, work->scores, head, query);
 }
 
-static void see_clean(void *context, size_t worker, const sf_sight *sight) {
-    const study *at = context;
-    const desk *work = &at->desks[worker];
-    const sf_shape *s = &at->looker->subject.model->shape;
+static void observe_clean(void *context, size_t worker, const sf_attention_view *view) {
+    const measurement *at = context;
+    const workspace *work = &at->workspaces[worker];
+    const sf_shape *s = &at->observation->subject.model->shape;
     for (size_t h = 0; h < s->H; h++)
         for (size_t i = 0; i < s->T; i++) {
-            const size_t slot = query_slot(at, sight, h, i);
-            keep(at, work, sight, h, i);
+            const size_t slot = query_slot(at, view, h, i);
+            keep(at, work, view, h, i);
             memcpy(at->masks + slot * at->k, work->kept, at->k * sizeof *work->kept);
             at->bins[slot] = (uint8_t)bin_of(sf_separation(work->scores, work->kept, at->k, s->T));
         }
@@ -73,15 +74,15 @@ static size_t common(const uint32_t *a, const uint32_t *b, size_t k) {
     return found;
 }
 
-static void see_noisy(void *context, size_t worker, const sf_sight *sight) {
-    const study *at = context;
-    const desk *work = &at->desks[worker];
-    const sf_shape *s = &at->looker->subject.model->shape;
-    tally *tallies = work->tallies + (sight->block * at->scales + at->scale) * SF_SEPARATION_BINS;
+static void observe_noisy(void *context, size_t worker, const sf_attention_view *view) {
+    const measurement *at = context;
+    const workspace *work = &at->workspaces[worker];
+    const sf_shape *s = &at->observation->subject.model->shape;
+    tally *tallies = work->tallies + (view->block * at->scales + at->scale) * SF_SEPARATION_BINS;
     for (size_t h = 0; h < s->H; h++)
         for (size_t i = 0; i < s->T; i++) {
-            const size_t slot = query_slot(at, sight, h, i);
-            keep(at, work, sight, h, i);
+            const size_t slot = query_slot(at, view, h, i);
+            keep(at, work, view, h, i);
             const size_t unchanged = common(at->masks + slot * at->k, work->kept, at->k);
             tally *count = &tallies[at->bins[slot]];
             count->queries++;
@@ -97,12 +98,12 @@ static sf_kept_shares shares_of(const tally *count, size_t k) {
                             .masks_unchanged = (double)count->masks_unchanged / queries};
 }
 
-static void sum_up(sf_block_stability *out, const study *at, size_t row /* of [L,scales] */) {
+static void sum_up(sf_block_stability *out, const measurement *at, size_t row /* of [L,scales] */) {
     tally all = {0};
     for (size_t bin = 0; bin < SF_SEPARATION_BINS; bin++) {
         tally sum = {0};
-        for (size_t w = 0; w < at->looker->subject.threads; w++) {
-            const tally *part = &at->desks[w].tallies[row * SF_SEPARATION_BINS + bin];
+        for (size_t w = 0; w < at->observation->workers; w++) {
+            const tally *part = &at->workspaces[w].tallies[row * SF_SEPARATION_BINS + bin];
             sum.queries += part->queries;
             sum.keys_unchanged += part->keys_unchanged;
             sum.masks_unchanged += part->masks_unchanged;
@@ -115,27 +116,27 @@ static void sum_up(sf_block_stability *out, const study *at, size_t row /* of [L
     out->all = shares_of(&all, at->k);
 }
 
-static sf_status open_study(study *at) {
-    const sf_shape *s = &at->looker->subject.model->shape;
-    const size_t queries = at->looker->batch * s->L * s->H * s->T;
+static sf_status open_measurement(measurement *at) {
+    const sf_shape *s = &at->observation->subject.model->shape;
+    const size_t queries = at->observation->batch * s->L * s->H * s->T;
     SF_TRY(SF_NEW(&at->masks, queries * at->k));
     SF_TRY(SF_NEW(&at->bins, queries));
-    SF_TRY(SF_NEW(&at->desks, at->looker->subject.threads));
-    for (size_t w = 0; w < at->looker->subject.threads; w++) {
-        SF_TRY(SF_NEW(&at->desks[w].scores, s->T));
-        SF_TRY(SF_NEW(&at->desks[w].kept, s->T));
-        SF_TRY(SF_NEW(&at->desks[w].tallies, s->L * at->scales * SF_SEPARATION_BINS));
+    SF_TRY(SF_NEW(&at->workspaces, at->observation->workers));
+    for (size_t w = 0; w < at->observation->workers; w++) {
+        SF_TRY(SF_NEW(&at->workspaces[w].scores, s->T));
+        SF_TRY(SF_NEW(&at->workspaces[w].kept, s->T));
+        SF_TRY(SF_NEW(&at->workspaces[w].tallies, s->L * at->scales * SF_SEPARATION_BINS));
     }
     return SF_OK;
 }
 
-static void close_study(study *at) {
-    for (size_t w = 0; at->desks != NULL && w < at->looker->subject.threads; w++) {
-        sf_release(at->desks[w].scores);
-        sf_release(at->desks[w].kept);
-        sf_release(at->desks[w].tallies);
+static void close_measurement(measurement *at) {
+    for (size_t w = 0; at->workspaces != NULL && w < at->observation->workers; w++) {
+        sf_release(at->workspaces[w].scores);
+        sf_release(at->workspaces[w].kept);
+        sf_release(at->workspaces[w].tallies);
     }
-    sf_release(at->desks);
+    sf_release(at->workspaces);
     sf_release(at->masks);
     sf_release(at->bins);
 }
@@ -157,20 +158,21 @@ static size_t sequences_at_a_time(const sf_shape *s) {
 
 static sf_status run(sf_mask_stability *out, const sf_subject *subject, const double *scales) {
     const sf_shape *s = &subject->model->shape;
-    sf_looker looker;
-    SF_TRY(sf_looker_open(&looker, subject, sequences_at_a_time(s)));
-    study at = {.looker = &looker, .k = out->k, .scales = out->scales};
-    sf_status status = open_study(&at);
-    while (status == SF_OK && sf_looker_next(&looker)) {
-        sf_looker_show(&looker, &(sf_observer){.see = see_clean, .context = &at}, 0);
-        for (at.scale = 0; at.scale < at.scales; at.scale++)
-            sf_looker_show(&looker, &(sf_observer){.see = see_noisy, .context = &at}, scales[at.scale]);
+    sf_observation observation;
+    SF_TRY(sf_observation_open(&observation, subject, sequences_at_a_time(s)));
+    measurement at = {.observation = &observation, .k = out->k, .scales = out->scales};
+    const sf_observer clean = {.observe = observe_clean, .context = &at};
+    const sf_observer noisy = {.observe = observe_noisy, .context = &at};
+    sf_status status = open_measurement(&at);
+    while (status == SF_OK && sf_observation_next(&observation)) {
+        status = sf_observation_run(&observation, &clean, 0);
+        for (at.scale = 0; at.scale < at.scales && status == SF_OK; at.scale++)
+            status = sf_observation_run(&observation, &noisy, scales[at.scale]);
     }
-    if (status == SF_OK) status = sf_attention_check_fault(&s->attention);
     for (size_t row = 0; status == SF_OK && row < out->count * out->scales; row++) sum_up(&out->blocks[row], &at, row);
-    out->samples = looker.subject.samples;
-    close_study(&at);
-    sf_looker_close(&looker);
+    out->samples = observation.subject.samples;
+    close_measurement(&at);
+    sf_observation_close(&observation);
     return status;
 }
 

@@ -4,7 +4,7 @@
 #ifndef SF_MEASURE_MASK_STABILITY_H
 #define SF_MEASURE_MASK_STABILITY_H
 
-#include "measure/looker.h"
+#include "measure/observation.h"
 #include "semfocus/theory.h"
 
 /* Patterns by position and by chance do not depend on the input: they are answered without running the model. */

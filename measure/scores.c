@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "base/stop.h"
-#include "kernels/cpu/cpu.h"
 #include "measure/conditions.h"
 #include "measure/quantiles.h"
-#include "train/backend.h"
+#include "train/evaluator.h"
 
 enum {
     BATCH = 128, /* sequences observed in one go */
@@ -37,7 +36,7 @@ typedef struct seen_query {
     size_t kept;
 } seen_query;
 
-typedef struct bench {      /* one worker's room */
+typedef struct workspace {  /* one worker's */
     tally *blocks;          /* [L] */
     double *queries, *keys; /* [panels,C,SIDE]: one head's */
     double *scores;         /* [SIDE,panels * SIDE] */
@@ -45,14 +44,13 @@ typedef struct bench {      /* one worker's room */
     bool *is_kept;          /* [T] */
     uint32_t *degrees;      /* [T] */
     seen_query *seen;       /* [T] */
-} bench;
+} workspace;
 
 struct sf_meter {
     const sf_model *model;
-    sf_cpu_plan *plan;
-    sf_cpu_crew *crew;
-    sf_pattern pattern; /* of a mechanism by position that is not full */
-    bench *benches;     /* [workers] */
+    sf_evaluator evaluator;
+    sf_pattern pattern;    /* of a mechanism by position that is not full */
+    workspace *workspaces; /* [workers] */
     size_t workers;
     tally *totals; /* [L+1]: blocks, and all of them */
     int32_t *tokens, *labels;
@@ -83,7 +81,7 @@ static void clear_tally(tally *t) {
     *t = (tally){0};
 }
 
-static void close_bench(bench *b, size_t L) {
+static void close_workspace(workspace *b, size_t L) {
     for (size_t l = 0; b->blocks != NULL && l < L; l++) clear_tally(&b->blocks[l]);
     sf_release(b->blocks);
     sf_release(b->queries);
@@ -95,39 +93,37 @@ static void close_bench(bench *b, size_t L) {
     sf_release(b->seen);
 }
 
-static sf_status open_bench(bench *b, const sf_shape *s) {
+static sf_status open_workspace(workspace *b, const sf_shape *s) {
     SF_TRY(SF_NEW(&b->blocks, s->L));
-    const size_t room = (s->T + SIDE - 1) / SIDE * SIDE;
-    SF_TRY(SF_NEW(&b->queries, s->C * room));
-    SF_TRY(SF_NEW(&b->keys, s->C * room));
-    SF_TRY(SF_NEW(&b->scores, SIDE * room));
+    const size_t panels = (s->T + SIDE - 1) / SIDE * SIDE;
+    SF_TRY(SF_NEW(&b->queries, s->C * panels));
+    SF_TRY(SF_NEW(&b->keys, s->C * panels));
+    SF_TRY(SF_NEW(&b->scores, SIDE * panels));
     SF_TRY(SF_NEW(&b->kept, s->T));
     SF_TRY(SF_NEW(&b->is_kept, s->T));
     SF_TRY(SF_NEW(&b->degrees, s->T));
     return SF_NEW(&b->seen, s->T);
 }
 
-static sf_status open_meter(sf_meter *meter) {
+static sf_status open_meter(sf_meter *meter, const sf_machine *machine) {
     const sf_shape *s = &meter->model->shape;
-    SF_TRY(sf_cpu_check_isa(SF_F32));
-    SF_TRY(sf_cpu_plan_create(&meter->plan, meter->model, SF_F32));
-    SF_TRY(sf_cpu_crew_create(&meter->crew, &meter->plan, 1, meter->workers, BATCH));
+    SF_TRY(sf_evaluator_open(&meter->evaluator, machine, SF_OBSERVATION_WORK, meter->model, SF_F32, BATCH, 1));
+    meter->workers = sf_evaluator_workers(&meter->evaluator);
     if (s->attention.selector->selects_by == SF_BY_POSITION && !keeps_all(s))
         SF_TRY(sf_pattern_create(&meter->pattern, &s->attention, s->T));
-    SF_TRY(SF_NEW(&meter->benches, meter->workers));
-    for (size_t w = 0; w < meter->workers; w++) SF_TRY(open_bench(&meter->benches[w], s));
+    SF_TRY(SF_NEW(&meter->workspaces, meter->workers));
+    for (size_t w = 0; w < meter->workers; w++) SF_TRY(open_workspace(&meter->workspaces[w], s));
     SF_TRY(SF_NEW(&meter->totals, s->L + 1));
     SF_TRY(SF_NEW(&meter->tokens, BATCH * s->T));
     return SF_NEW(&meter->labels, BATCH);
 }
 
-sf_status sf_meter_create(sf_meter **out, const sf_model *model, size_t workers) {
+sf_status sf_meter_create(sf_meter **out, const sf_model *model, const sf_machine *machine) {
     *out = NULL;
     sf_meter *meter;
     SF_TRY(SF_NEW(&meter, 1));
     meter->model = model;
-    meter->workers = workers;
-    const sf_status status = open_meter(meter);
+    const sf_status status = open_meter(meter, machine);
     if (status != SF_OK)
         sf_meter_destroy(meter);
     else
@@ -138,12 +134,11 @@ sf_status sf_meter_create(sf_meter **out, const sf_model *model, size_t workers)
 void sf_meter_destroy(sf_meter *meter) {
     if (meter == NULL) return;
     const size_t L = meter->model->shape.L;
-    for (size_t w = 0; meter->benches != NULL && w < meter->workers; w++) close_bench(&meter->benches[w], L);
+    for (size_t w = 0; meter->workspaces != NULL && w < meter->workers; w++) close_workspace(&meter->workspaces[w], L);
     for (size_t l = 0; meter->totals != NULL && l <= L; l++) clear_tally(&meter->totals[l]);
-    sf_cpu_crew_destroy(meter->crew);
-    sf_cpu_plan_destroy(meter->plan);
+    sf_evaluator_close(&meter->evaluator);
     sf_pattern_destroy(&meter->pattern);
-    sf_release(meter->benches);
+    sf_release(meter->workspaces);
     sf_release(meter->totals);
     sf_release(meter->tokens);
     sf_release(meter->labels);
@@ -152,7 +147,7 @@ void sf_meter_destroy(sf_meter *meter) {
 
 void sf_meter_obey(sf_meter *meter, const atomic_int *stop) {
     meter->stop = stop;
-    sf_cpu_crew_obey(meter->crew, stop);
+    sf_evaluator_obey(&meter->evaluator, stop);
 }
 
 /* NaN if either is, in whatever order they come. */
@@ -202,26 +197,26 @@ static double width_of(const range *r, bool poisoned) {
     return poisoned ? NAN : r->high - r->low;
 }
 
-typedef struct sight_of_head {
+typedef struct head_view {
     const sf_meter *meter;
-    bench *room;
-    const sf_sight *sight;
+    workspace *space;
+    const sf_attention_view *view;
     size_t head;
     sf_index key_index;
-} sight_of_head;
+} head_view;
 
 /* The keys a query keeps; its own row of the pattern, or chosen as the kernels choose. */
-static const uint32_t *kept_keys(size_t *count, const sight_of_head *at, size_t query, const double *scores) {
+static const uint32_t *kept_keys(size_t *count, const head_view *at, size_t query, const double *scores) {
     const sf_shape *s = &at->meter->model->shape;
     const sf_pattern *pattern = &at->meter->pattern;
     if (pattern->keys != NULL) {
         *count = pattern->offsets[query + 1] - pattern->offsets[query];
         return pattern->keys + pattern->offsets[query];
     }
-    if (sf_attention_needs_head(&s->attention)) return sf_sight_chosen(count, at->sight, s->T, at->head, query);
+    if (sf_attention_needs_head(&s->attention)) return sf_view_chosen(count, at->view, s->T, at->head, query);
     sf_draws draws = sf_query_draws(at->key_index, query);
-    *count = sf_attention_keep(at->room->kept, &s->attention, query, s->T, scores, &draws);
-    return at->room->kept;
+    *count = sf_attention_keep(at->space->kept, &s->attention, query, s->T, scores, &draws);
+    return at->space->kept;
 }
 
 /* From the nearer edge of the kept scores to the others. Top-k keeps the upper ones, bottom-k the lower ones. */
@@ -229,7 +224,7 @@ static double gap_between(const range *kept, const range *others) {
     return fmax(kept->low - others->high, others->low - kept->high);
 }
 
-static seen_query look_at_query(const sight_of_head *at, size_t query, const double *scores /* [T] */) {
+static seen_query look_at_query(const head_view *at, size_t query, const double *scores /* [T] */) {
     const sf_shape *s = &at->meter->model->shape;
     const range nothing = {INFINITY, -INFINITY};
     range all = nothing, kept = nothing, others = nothing;
@@ -242,12 +237,12 @@ static seen_query look_at_query(const sight_of_head *at, size_t query, const dou
     seen.kept_dispersion = seen.dispersion;
     if (keeps_all(s)) return seen;
 
-    bool *is_kept = at->room->is_kept;
+    bool *is_kept = at->space->is_kept;
     const uint32_t *keys = kept_keys(&seen.kept, at, query, scores);
     memset(is_kept, 0, s->T * sizeof *is_kept);
     for (size_t n = 0; n < seen.kept; n++) {
         is_kept[keys[n]] = true;
-        at->room->degrees[keys[n]]++;
+        at->space->degrees[keys[n]]++;
         widen(&kept, scores[keys[n]]);
     }
     seen.kept_dispersion = width_of(&kept, poisoned);
@@ -269,19 +264,19 @@ static void note_conditions(tally *t, const seen_query *seen, double sink_ratio)
 }
 
 /* Once all queries of a head were seen: in-degrees are known. */
-static void note_head(tally *t, const sight_of_head *at) {
+static void note_head(tally *t, const head_view *at) {
     const sf_shape *s = &at->meter->model->shape;
-    const bench *room = at->room;
+    const workspace *space = at->space;
     const bool separated = sf_has_separation(s);
     const double k = (double)sf_sink_keys(s);
     uint32_t largest = 0;
     for (size_t j = 0; j < s->T; j++) {
-        const uint32_t degree = keeps_all(s) ? (uint32_t)s->T : room->degrees[j];
+        const uint32_t degree = keeps_all(s) ? (uint32_t)s->T : space->degrees[j];
         largest = degree > largest ? degree : largest;
         sf_quantiles_add(&t->values[SF_IN_DEGREE], degree);
     }
     for (size_t i = 0; i < s->T; i++) {
-        const seen_query *seen = &room->seen[i];
+        const seen_query *seen = &space->seen[i];
         sf_quantiles_add(&t->values[SF_DISPERSION], seen->dispersion);
         sf_quantiles_add(&t->values[SF_KEPT_DISPERSION], seen->kept_dispersion);
         if (separated) sf_quantiles_add(&t->values[SF_SEPARATION], seen->separation);
@@ -296,32 +291,32 @@ static void note_head(tally *t, const sight_of_head *at) {
 }
 
 /* Every query of a head, a panel of them at a time. */
-static void look_at_head(const sight_of_head *at) {
+static void look_at_head(const head_view *at) {
     const size_t T = at->meter->model->shape.T, C = at->meter->model->shape.C, row = (T + SIDE - 1) / SIDE * SIDE;
-    const bench *room = at->room;
-    memset(room->degrees, 0, T * sizeof *room->degrees);
+    const workspace *space = at->space;
+    memset(space->degrees, 0, T * sizeof *space->degrees);
     for (size_t first = 0; first < T && !sf_stop_asked(at->meter->stop); first += SIDE) {
         for (size_t j = 0; j < T; j += SIDE)
-            multiply_panels(room->scores + j, row, room->queries + first * C, room->keys + j * C, C);
+            multiply_panels(space->scores + j, row, space->queries + first * C, space->keys + j * C, C);
         for (size_t i = first; i < first + SIDE && i < T; i++)
-            room->seen[i] = look_at_query(at, i, room->scores + (i - first) * row);
+            space->seen[i] = look_at_query(at, i, space->scores + (i - first) * row);
     }
 }
 
-static void see(void *context, size_t worker, const sf_sight *sight) {
+static void observe(void *context, size_t worker, const sf_attention_view *view) {
     const sf_meter *meter = context;
     const sf_shape *s = &meter->model->shape;
-    bench *room = &meter->benches[worker];
-    tally *t = &room->blocks[sight->block];
+    workspace *space = &meter->workspaces[worker];
+    tally *t = &space->blocks[view->block];
     const double scale = s->inverse_temperature / sqrt((double)s->C);
-    note_tokens(t, sight->input, s->T, s->C);
+    note_tokens(t, view->input, s->T, s->C);
     for (size_t h = 0; h < s->H; h++) {
         const size_t column = h * sf_padded(s->C);
         const sf_purpose chance = sf_moment_random_keys(meter->moment);
-        const sight_of_head at = {meter, room, sight, h,
-                                  sf_moment_index(meter->moment, chance, sight->block, h, sight->sequence)};
-        make_panels(room->queries, scale, sight->q + column, sight->stride, s->T, s->C);
-        make_panels(room->keys, 1, sight->k + column, sight->stride, s->T, s->C);
+        const head_view at = {meter, space, view, h,
+                              sf_moment_index(meter->moment, chance, view->block, h, view->sequence)};
+        make_panels(space->queries, scale, view->q + column, view->stride, s->T, s->C);
+        make_panels(space->keys, 1, view->k + column, view->stride, s->T, s->C);
         look_at_head(&at);
         note_head(t, &at);
     }
@@ -341,15 +336,15 @@ static void start_anew(sf_meter *meter) {
     const size_t L = meter->model->shape.L;
     for (size_t l = 0; l <= L; l++) clear_tally(&meter->totals[l]);
     for (size_t w = 0; w < meter->workers; w++)
-        for (size_t l = 0; l < L; l++) clear_tally(&meter->benches[w].blocks[l]);
+        for (size_t l = 0; l < L; l++) clear_tally(&meter->workspaces[w].blocks[l]);
 }
 
 static void sum_up(sf_meter *meter) {
     const size_t L = meter->model->shape.L;
     for (size_t l = 0; l < L; l++) {
         for (size_t w = 0; w < meter->workers; w++) {
-            add_tally(&meter->totals[l], &meter->benches[w].blocks[l]);
-            clear_tally(&meter->benches[w].blocks[l]);
+            add_tally(&meter->totals[l], &meter->workspaces[w].blocks[l]);
+            clear_tally(&meter->workspaces[w].blocks[l]);
         }
         add_tally(&meter->totals[L], &meter->totals[l]);
     }
@@ -359,8 +354,9 @@ sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, co
     const sf_shape *s = &meter->model->shape;
     const sf_dataset *set = what->split == SF_TRAINING ? what->data->training : what->data->heldout;
     const size_t all = sf_dataset_count(set), samples = what->samples > 0 && what->samples < all ? what->samples : all;
+    sf_status status = SF_OK;
     start_anew(meter);
-    for (size_t first = 0; first < samples && !sf_stop_asked(meter->stop); first += BATCH) {
+    for (size_t first = 0; first < samples && status == SF_OK; first += BATCH) {
         const size_t B = samples - first < BATCH ? samples - first : BATCH;
         for (size_t n = 0; n < B; n++) {
             sf_run_data_lay_out(meter->tokens + n * s->T, what->data, set, first + n, s->T, s->attention.globals);
@@ -368,14 +364,12 @@ sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, co
         }
         const sf_moment moment = sf_evaluation_moment(what->seed, what->split, first);
         meter->moment = &moment;
-        sf_cpu_observe(meter->crew, &(sf_observer){see, meter}, meter->plan, params,
-                       &(sf_batch){meter->tokens, meter->labels, B}, &moment);
+        status = sf_evaluator_observe(&meter->evaluator, &(sf_observer){observe, meter}, params,
+                                      &(sf_batch){meter->tokens, meter->labels, B}, &moment);
     }
     meter->moment = NULL;
-    if (sf_stop_asked(meter->stop)) return sf_fail(SF_INTERRUPTED, "stopped on request");
-    SF_TRY(sf_attention_check_fault(&s->attention));
-    sum_up(meter);
-    return SF_OK;
+    if (status == SF_OK) sum_up(meter);
+    return status;
 }
 
 sf_status sf_meter_read(sf_block_measures *out, sf_meter *meter, size_t block) {

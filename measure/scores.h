@@ -8,6 +8,7 @@
 #include "model/model.h"
 #include "semfocus/measure.h"
 #include "train/data.h"
+#include "train/machine.h"
 
 typedef struct sf_meter sf_meter; /* memory for measuring one model, again and again */
 
@@ -18,7 +19,7 @@ typedef struct sf_measured_data {
     uint32_t seed;  /* of the run: random keys are those of its evaluation */
 } sf_measured_data;
 
-sf_status sf_meter_create(sf_meter **out, const sf_model *model, size_t workers);
+sf_status sf_meter_create(sf_meter **out, const sf_model *model, const sf_machine *machine);
 void sf_meter_destroy(sf_meter *meter);
 /* Measuring ends with SF_INTERRUPTED once *stop is not 0. NULL, as at first: nobody can ask. */
 void sf_meter_obey(sf_meter *meter, const atomic_int *stop);

@@ -57,19 +57,19 @@ bool sf_evidence_describe(sf_figure_info *out, size_t i) {
 }
 
 static sf_status take_points(sf_evidence *out) {
-    const sf_study *study = out->recorded.study;
-    sf_recorded_pair *pairs = NULL;
+    const sf_study *study = out->history.study;
+    sf_measure_pair *pairs = NULL;
     size_t pair_count, run_count;
     const sf_planned_run *runs = sf_study_runs(study, &run_count);
-    sf_status status = sf_recorded_pairs(&pairs, &pair_count, &out->recorded);
+    sf_status status = sf_measure_history_pairs(&pairs, &pair_count, &out->history);
     if (status == SF_OK) status = SF_NEW(&out->points, pair_count * SF_QUANTILES);
     for (size_t p = 0; p < pair_count && status == SF_OK; p++) {
-        if (pairs[p].group - out->recorded.from >= SF_MOST_SERIES) continue;
+        if (pairs[p].group - out->history.from >= SF_MOST_SERIES) continue;
         for (size_t i = 0; i < SF_QUANTILES; i++) {
             sf_region_point *point = &out->points[out->point_count++];
             *point = (sf_region_point){.seed = runs[pairs[p].run].config.seed,
-                                       .series = pairs[p].group - out->recorded.from,
-                                       .style = sf_figure_style(study, out->recorded.from, pairs[p].group),
+                                       .series = pairs[p].group - out->history.from,
+                                       .style = sf_figure_style(study, out->history.from, pairs[p].group),
                                        .at = pairs[p].at[i]};
             strcpy(point->name, sf_study_group(study, pairs[p].group)->name);
         }
@@ -80,7 +80,7 @@ static sf_status take_points(sf_evidence *out) {
 
 sf_status sf_evidence_open(sf_evidence *out, const sf_study *study, sf_store *store, size_t from, size_t to) {
     *out = (sf_evidence){0};
-    sf_status status = sf_recorded_open(&out->recorded, study, store, from, to);
+    sf_status status = sf_measure_history_open(&out->history, study, store, from, to);
     if (status == SF_OK) status = take_points(out);
     if (status == SF_OK) status = sf_landscape_open_stored(&out->landscape, store, study, from, to);
     if (status != SF_OK) {
@@ -95,7 +95,7 @@ sf_status sf_evidence_open(sf_evidence *out, const sf_study *study, sf_store *st
 }
 
 void sf_evidence_close(sf_evidence *evidence) {
-    sf_recorded_close(&evidence->recorded);
+    sf_measure_history_close(&evidence->history);
     sf_release(evidence->points);
     sf_landscape_close(evidence->landscape);
     *evidence = (sf_evidence){0};
@@ -107,17 +107,17 @@ static bool is_region(const entry *e) {
 
 static bool is_there(const sf_evidence *evidence, const entry *e) {
     return is_region(e) ? sf_region_is_there(evidence->points, evidence->point_count)
-                        : sf_measured_is_there(&evidence->recorded, e->measure);
+                        : sf_measured_is_there(&evidence->history, e->measure);
 }
 
 static sf_status draw(FILE *out, const sf_evidence *evidence, const entry *e, bool standalone) {
     if (is_region(e)) return sf_region_draw(out, e->measure, evidence->points, evidence->point_count, standalone);
-    return sf_measured_draw(out, &evidence->recorded, e->measure, e->title, standalone);
+    return sf_measured_draw(out, &evidence->history, e->measure, e->title, standalone);
 }
 
 static sf_status write_csv(FILE *out, const sf_evidence *evidence, const entry *e) {
     if (is_region(e)) return sf_region_write_csv(out, e->measure, evidence->points, evidence->point_count);
-    return sf_measured_write_csv(out, &evidence->recorded, e->measure);
+    return sf_measured_write_csv(out, &evidence->history, e->measure);
 }
 
 static void open_figure(FILE *out, const char *name, size_t from, const char *title, const char *note) {
@@ -134,7 +134,7 @@ static sf_status print_measures(FILE *out, const sf_evidence *evidence) {
         if (!is_there(evidence, &entries[i])) continue;
         if (!any) fputs("<h3>What attention does while it learns</h3>\n<div class=\"figures\">\n", out);
         any = true;
-        open_figure(out, entries[i].name, evidence->recorded.from, entries[i].title, entries[i].note);
+        open_figure(out, entries[i].name, evidence->history.from, entries[i].title, entries[i].note);
         SF_TRY(draw(out, evidence, &entries[i], false));
         fputs("</figure>\n", out);
     }
@@ -177,7 +177,7 @@ static sf_status print_surfaces(FILE *out, const sf_landscape *landscape, size_t
 sf_status sf_evidence_print(FILE *out, const sf_evidence *evidence) {
     SF_TRY(print_measures(out, evidence));
     if (evidence->landscape == NULL) return SF_OK;
-    return print_surfaces(out, evidence->landscape, evidence->recorded.from);
+    return print_surfaces(out, evidence->landscape, evidence->history.from);
 }
 
 static sf_status write_file(const sf_evidence *evidence, const char *folder, const char *stem, const entry *e,

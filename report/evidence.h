@@ -7,10 +7,10 @@
 
 #include "semfocus/landscape.h"
 #include "semfocus/report.h"
-#include "study/recorded_scores.h"
+#include "study/measure_history.h"
 
 typedef struct sf_evidence {
-    sf_recorded recorded;
+    sf_measure_history history;
     sf_region_point *points;
     size_t point_count;
     sf_landscape *landscape; /* NULL: there are no surfaces */

@@ -36,15 +36,15 @@ static int by_size(const void *a, const void *b) {
 }
 
 /* Every epoch at which a run of the group was measured, once. */
-static sf_status collect_epochs(curve *c, const sf_recorded *recorded) {
-    const size_t members = sf_study_group(recorded->study, c->group)->runs;
+static sf_status collect_epochs(curve *c, const sf_measure_history *history) {
+    const size_t members = sf_study_group(history->study, c->group)->runs;
     size_t total = 0;
-    for (size_t m = 0; m < members; m++) total += recorded->runs[sf_study_member(recorded->study, c->group, m)].count;
+    for (size_t m = 0; m < members; m++) total += history->runs[sf_study_member(history->study, c->group, m)].count;
     SF_TRY(SF_NEW(&c->epochs, total));
     for (size_t m = 0; m < members; m++) {
-        const size_t run = sf_study_member(recorded->study, c->group, m);
-        for (size_t r = 0; r < recorded->runs[run].count; r++)
-            c->epochs[c->count++] = recorded->rows[recorded->runs[run].first + r].epoch;
+        const size_t run = sf_study_member(history->study, c->group, m);
+        for (size_t r = 0; r < history->runs[run].count; r++)
+            c->epochs[c->count++] = history->rows[history->runs[run].first + r].epoch;
     }
     if (c->count == 0) return SF_OK;
     qsort(c->epochs, c->count, sizeof *c->epochs, by_size);
@@ -56,9 +56,9 @@ static sf_status collect_epochs(curve *c, const sf_recorded *recorded) {
 }
 
 /* What the run was last measured as at this epoch or before; a run that has stopped keeps its last value. */
-static const sf_recorded_row *row_at(const sf_recorded *recorded, size_t run, size_t epoch) {
-    const sf_recorded_row *rows = recorded->rows + recorded->runs[run].first;
-    size_t low = 0, high = recorded->runs[run].count; /* rows before low are of such epochs, from high on are not */
+static const sf_measure_row *row_at(const sf_measure_history *history, size_t run, size_t epoch) {
+    const sf_measure_row *rows = history->rows + history->runs[run].first;
+    size_t low = 0, high = history->runs[run].count; /* rows before low are of such epochs, from high on are not */
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (rows[middle].epoch <= epoch)
@@ -69,35 +69,35 @@ static const sf_recorded_row *row_at(const sf_recorded *recorded, size_t run, si
     return low > 0 ? &rows[low - 1] : NULL;
 }
 
-static double median_at(size_t *runs, const sf_recorded *recorded, size_t group, sf_measure measure, size_t quantile,
-                        size_t epoch, double *values) {
+static double median_at(size_t *runs, const sf_measure_history *history, size_t group, sf_measure measure,
+                        size_t quantile, size_t epoch, double *values) {
     size_t count = 0;
-    for (size_t m = 0; m < sf_study_group(recorded->study, group)->runs; m++) {
-        const sf_recorded_row *row = row_at(recorded, sf_study_member(recorded->study, group, m), epoch);
+    for (size_t m = 0; m < sf_study_group(history->study, group)->runs; m++) {
+        const sf_measure_row *row = row_at(history, sf_study_member(history->study, group, m), epoch);
         if (row != NULL && isfinite(row->at[measure][quantile])) values[count++] = row->at[measure][quantile];
     }
     *runs = count;
     return count > 0 ? sf_quantile(values, count, 0.5) : NAN;
 }
 
-static sf_status open_curve(curve *c, const sf_recorded *recorded, size_t group, sf_measure measure) {
+static sf_status open_curve(curve *c, const sf_measure_history *history, size_t group, sf_measure measure) {
     double *values;
     *c = (curve){.group = group};
-    SF_TRY(SF_NEW(&values, sf_study_group(recorded->study, group)->runs));
-    sf_status status = collect_epochs(c, recorded);
+    SF_TRY(SF_NEW(&values, sf_study_group(history->study, group)->runs));
+    sf_status status = collect_epochs(c, history);
     if (status == SF_OK) status = SF_NEW(&c->runs, c->count);
     if (status == SF_OK) status = SF_NEW(&c->values, c->count);
     for (size_t e = 0; e < c->count && status == SF_OK; e++)
         for (size_t p = 0; p < SF_PANELS; p++)
             c->values[e][p] =
-                median_at(&c->runs[e], recorded, group, measure, quantile_of(measure, p), c->epochs[e], values);
+                median_at(&c->runs[e], history, group, measure, quantile_of(measure, p), c->epochs[e], values);
     sf_release(values);
     return status;
 }
 
-bool sf_measured_is_there(const sf_recorded *recorded, sf_measure measure) {
-    for (size_t i = 0; i < recorded->row_count; i++)
-        if (isfinite(recorded->rows[i].at[measure][quantile_of(measure, 0)])) return true;
+bool sf_measured_is_there(const sf_measure_history *history, sf_measure measure) {
+    for (size_t i = 0; i < history->row_count; i++)
+        if (isfinite(history->rows[i].at[measure][quantile_of(measure, 0)])) return true;
     return false;
 }
 
@@ -107,12 +107,12 @@ typedef struct drawing {
     sf_panels frame;
 } drawing;
 
-static sf_status open_drawing(drawing *d, const sf_recorded *recorded, sf_measure measure) {
+static sf_status open_drawing(drawing *d, const sf_measure_history *history, sf_measure measure) {
     double last = 1, high = 0, least_positive = INFINITY;
     *d = (drawing){0};
-    for (size_t g = recorded->from; g < recorded->to && d->count < SF_MOST_SERIES; g++) {
+    for (size_t g = history->from; g < history->to && d->count < SF_MOST_SERIES; g++) {
         curve *c = &d->curves[d->count++];
-        SF_TRY(open_curve(c, recorded, g, measure));
+        SF_TRY(open_curve(c, history, g, measure));
         for (size_t e = 0; e < c->count; e++)
             for (size_t p = 0; p < SF_PANELS; p++) {
                 const double value = c->values[e][p];
@@ -129,9 +129,9 @@ static sf_status open_drawing(drawing *d, const sf_recorded *recorded, sf_measur
     return SF_OK;
 }
 
-static void draw_curve(FILE *out, const drawing *d, const curve *c, const sf_recorded *recorded, size_t panel,
+static void draw_curve(FILE *out, const drawing *d, const curve *c, const sf_measure_history *history, size_t panel,
                        bool standalone) {
-    const size_t style = sf_figure_style(recorded->study, recorded->from, c->group);
+    const size_t style = sf_figure_style(history->study, history->from, c->group);
     const size_t step = c->count / MOST_POINTS + 1;
     double xs[MOST_POINTS + 2], ys[MOST_POINTS + 2];
     size_t count = 0;
@@ -142,8 +142,8 @@ static void draw_curve(FILE *out, const drawing *d, const curve *c, const sf_rec
     }
     if (count == 0) return;
     fprintf(out, "<g class=\"series c%zu d%zu\" data-series=\"%zu\" data-name=\"", sf_style_colour(style),
-            sf_style_dash(style), c->group - recorded->from);
-    sf_markup_text(out, sf_study_group(recorded->study, c->group)->name);
+            sf_style_dash(style), c->group - history->from);
+    sf_markup_text(out, sf_study_group(history->study, c->group)->name);
     fputs("\"><path class=\"line\" d=\"", out);
     sf_svg_path(out, &d->frame.x, &d->frame.y, xs, ys, count);
     fputc('"', out);
@@ -154,20 +154,20 @@ static void draw_curve(FILE *out, const drawing *d, const curve *c, const sf_rec
     fputs("/></g>\n", out);
 }
 
-sf_status sf_measured_draw(FILE *out, const sf_recorded *recorded, sf_measure measure, const char *title,
+sf_status sf_measured_draw(FILE *out, const sf_measure_history *history, sf_measure measure, const char *title,
                            bool standalone) {
     drawing *d;
     SF_TRY(SF_NEW(&d, 1));
-    const sf_status status = open_drawing(d, recorded, measure);
+    const sf_status status = open_drawing(d, history, measure);
     if (status == SF_OK) {
-        const sf_keys keys = {.study = recorded->study, .from = recorded->from, .to = recorded->to};
+        const sf_keys keys = {.study = history->study, .from = history->from, .to = history->to};
         sf_surface_open_svg(out, SF_PANELS_WIDTH, SF_PANELS_HEIGHT + (standalone ? sf_keys_height(&keys) : 0), title,
                             standalone);
         for (size_t p = 0; p < SF_PANELS; p++) {
             char percent[16];
             snprintf(percent, sizeof percent, "%g %%", sf_quantile_percents[quantile_of(measure, p)]);
             sf_panels_frame(out, &d->frame, p, percent, true);
-            for (size_t i = 0; i < d->count; i++) draw_curve(out, d, &d->curves[i], recorded, p, standalone);
+            for (size_t i = 0; i < d->count; i++) draw_curve(out, d, &d->curves[i], history, p, standalone);
         }
         sf_panels_axes(out, "epoch", title);
         if (standalone) sf_keys_draw(out, &keys, SF_PANELS_HEIGHT);
@@ -188,14 +188,14 @@ static void write_rows(FILE *out, const curve *c, const char *name) {
     }
 }
 
-sf_status sf_measured_write_csv(FILE *out, const sf_recorded *recorded, sf_measure measure) {
+sf_status sf_measured_write_csv(FILE *out, const sf_measure_history *history, sf_measure measure) {
     fputs("variant,epoch,runs", out);
     for (size_t p = 0; p < SF_PANELS; p++) fprintf(out, ",q%g", sf_quantile_percents[quantile_of(measure, p)]);
     fputc('\n', out);
-    for (size_t g = recorded->from; g < recorded->to; g++) {
+    for (size_t g = history->from; g < history->to; g++) {
         curve c;
-        const sf_status status = open_curve(&c, recorded, g, measure);
-        if (status == SF_OK) write_rows(out, &c, sf_study_group(recorded->study, g)->name);
+        const sf_status status = open_curve(&c, history, g, measure);
+        if (status == SF_OK) write_rows(out, &c, sf_study_group(history->study, g)->name);
         close_curve(&c);
         SF_TRY(status);
     }

@@ -4,12 +4,12 @@
 
 #include <stdio.h>
 
-#include "study/recorded_scores.h"
+#include "study/measure_history.h"
 
 /* Whether any run has values of it. */
-bool sf_measured_is_there(const sf_recorded *recorded, sf_measure measure);
-sf_status sf_measured_draw(FILE *out, const sf_recorded *recorded, sf_measure measure, const char *title,
+bool sf_measured_is_there(const sf_measure_history *history, sf_measure measure);
+sf_status sf_measured_draw(FILE *out, const sf_measure_history *history, sf_measure measure, const char *title,
                            bool standalone);
-sf_status sf_measured_write_csv(FILE *out, const sf_recorded *recorded, sf_measure measure);
+sf_status sf_measured_write_csv(FILE *out, const sf_measure_history *history, sf_measure measure);
 
 #endif

@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/threads.h"
 #include "base/version.h"
-#include "kernels/cpu/cpu.h"
 #include "semfocus/version.h"
+#include "train/backend.h"
 
 static void read_cpu_name(char *out, size_t size) {
     snprintf(out, size, "unknown");
@@ -45,13 +44,14 @@ bool sf_environment_is_steady(const char *text) {
     return sf_environment_is_alike(text, text);
 }
 
-char *sf_environment_text(int threads, int runs_at_a_time, sf_precision precision, const char *before) {
+char *sf_environment_text(const sf_environment *now, const char *before) {
     char cpu[128];
     read_cpu_name(cpu, sizeof cpu);
     json_t *facts =
-        json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:i}", "version", SF_VERSION, "compiler", __VERSION__, "cpu",
-                  cpu, "isa", sf_cpu_isa_name(precision), "threads", threads, SF_RUNS_AT_A_TIME, runs_at_a_time,
-                  "precision", precision == SF_BF16 ? "bf16" : "f32", "numerics", SF_NUMERICS_VERSION);
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:i}", "version", SF_VERSION, "compiler", __VERSION__,
+                  "cpu", cpu, "backend", now->backend->name, "isa", now->backend->variant(now->precision), "threads",
+                  now->threads, SF_RUNS_AT_A_TIME, now->runs_at_a_time, "precision", sf_precision_name(now->precision),
+                  "numerics", SF_NUMERICS_VERSION);
     json_t *earlier = before != NULL ? json_loads(before, 0, NULL) : NULL;
     if (facts != NULL && before != NULL && !same_share(facts, earlier))
         json_object_set_new(facts, SF_RUNS_AT_A_TIME, json_integer(0));

@@ -6,13 +6,19 @@
 
 #include "semfocus/settings.h"
 
-/* The name of the fact that says how many runs of the session trained at a time; 0: the run was trained in parts under
- * conditions that differ. */
+/* The name of the fact that says how many runs of the session trained at a time. */
 #define SF_RUNS_AT_A_TIME "runs_at_a_time"
 
-/* JSON text: version, compiler, cpu, instruction set, threads, runs at a time, precision, numerics. `before` is the
- * environment of the epochs that are trained already; NULL: there are none. NULL without memory; free() it. */
-char *sf_environment_text(int threads, int runs_at_a_time, sf_precision precision, const char *before);
+typedef struct sf_environment {
+    const struct sf_backend *backend;
+    sf_precision precision;
+    int threads;
+    int runs_at_a_time; /* 0: the run's seconds are not its own, or its parts had conditions that differ */
+} sf_environment;
+
+/* JSON text: version, compiler, cpu, backend, instruction set, threads, runs at a time, precision, numerics. `before`
+ * is the environment of the epochs that are trained already; NULL: there are none. NULL without memory; free() it. */
+char *sf_environment_text(const sf_environment *now, const char *before);
 
 /* Whether all epochs of a run had the same share of the same machine, as far as its environment tells. */
 bool sf_environment_is_steady(const char *text);

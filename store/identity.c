@@ -8,9 +8,8 @@
 #include "attention/attention.h"
 #include "base/hash.h"
 #include "base/version.h"
-#include "kernels/cpu/cpu.h"
 #include "store/run_plugins.h"
-#include "train/data.h"
+#include "train/backend.h"
 
 static uint64_t add_text(uint64_t hash, const char *text) {
     return sf_hash(hash, text, strlen(text) + 1);
@@ -134,7 +133,7 @@ static void write_id(char out[SF_RUN_ID_SIZE], uint64_t hash) {
 sf_status sf_run_identify(char id[SF_RUN_ID_SIZE], char attention[SF_SPELLING_SIZE], sf_config *config,
                           const char *task) {
     described run;
-    SF_TRY(sf_cpu_check_isa((sf_precision)config->precision));
+    SF_TRY(sf_backend_check(SF_CPU, (sf_precision)config->precision));
     SF_TRY(sf_run_data_recipe(config, task));
     SF_TRY(sf_config_check(config));
     SF_TRY(sf_run_data_check(task, config));
@@ -155,7 +154,7 @@ sf_status sf_run_identify_both(sf_run_ids *out, const sf_config *config, const c
 sf_status sf_run_trained_config(sf_config *out, sf_store *store, const sf_stored_run *run) {
     sf_run_ids ids;
     SF_TRY(sf_store_config(out, store, run));
-    SF_TRY(sf_cpu_check_isa((sf_precision)out->precision));
+    SF_TRY(sf_backend_check(SF_CPU, (sf_precision)out->precision));
     SF_TRY(sf_run_identify_both(&ids, out, run->task));
     if (strcmp(ids.id, run->id) == 0 || strcmp(ids.earlier, run->id) == 0) return SF_OK;
     return sf_fail(SF_IO_ERROR, "run %s: its data '%s' is not what it was trained on; put back the files", run->id,

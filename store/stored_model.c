@@ -6,20 +6,18 @@
 #include "base/memory.h"
 #include "measure/landscape.h"
 #include "train/checkpoint.h"
-#include "train/fleet.h"
 
-/* The run's fleet of one, over the data it was trained on, at its initial weights. */
-static sf_status open_fleet(sf_stored_model *out, sf_store *store) {
+/* The run's model over the data it was trained on, at its initial weights. */
+static sf_status open_member(sf_stored_model *out, sf_store *store) {
     const sf_stored_run *run = &out->run;
     sf_config config;
     SF_TRY(sf_run_trained_config(&config, store, run));
-    SF_TRY(sf_fleet_create(&out->fleet, run->task, &config, 1, &(sf_execution){.threads = 1}));
-    const sf_member *member = sf_fleet_member(out->fleet, 0);
-    out->model = &member->model;
-    out->data = member->data;
-    out->config = &member->config;
+    SF_TRY(sf_member_create(&out->member, run->task, &config, NULL, 0, NULL));
+    out->model = &out->member->model;
+    out->data = out->member->data;
+    out->config = &out->member->config;
     SF_TRY(SF_NEW(&out->params, out->model->size));
-    sf_fleet_read(out->fleet, 0, 0, out->params);
+    sf_model_initialize(out->params, out->model, (uint32_t)config.seed);
     return SF_OK;
 }
 
@@ -83,7 +81,7 @@ static sf_status read_while_it_moves(void *out, weights_reader *read, sf_stored_
 sf_status sf_stored_model_open(sf_stored_model *out, sf_store *store, const sf_stored_run *run, sf_weights_at at) {
     *out = (sf_stored_model){.run = *run};
     SF_TRY(sf_store_check_numerics(store));
-    sf_status status = open_fleet(out, store);
+    sf_status status = open_member(out, store);
     if (status == SF_OK && at != SF_AT_INIT)
         status = read_while_it_moves(out, read_weights, &out->run, store, at == SF_AT_BEST);
     if (status != SF_OK) sf_stored_model_close(out);
@@ -107,7 +105,7 @@ sf_status sf_stored_model_perturb(sf_stored_model *stored, double distance, uint
 }
 
 void sf_stored_model_close(sf_stored_model *stored) {
-    sf_fleet_destroy(stored->fleet);
+    sf_member_destroy(stored->member);
     sf_release(stored->params);
     *stored = (sf_stored_model){0};
 }

@@ -5,11 +5,11 @@
 #include "io/safetensors.h"
 #include "model/model.h"
 #include "store/store.h"
-#include "train/data.h"
+#include "train/member.h"
 
 typedef struct sf_stored_model {
     sf_stored_run run; /* as it was when the weights were read: a run under way goes on */
-    sf_fleet *fleet;   /* owns model, data and config */
+    sf_member *member; /* owns model, data and config */
     const sf_model *model;
     const sf_run_data *data;
     const sf_config *config; /* with the task's recipe */

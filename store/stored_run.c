@@ -27,12 +27,12 @@ static bool same_row(const sf_epoch *a, const sf_epoch *b) {
            a->heldout_loss == b->heldout_loss && a->heldout_accuracy == b->heldout_accuracy;
 }
 
-/* The run's fleet, over the data it was trained on. */
-static sf_status open_state(sf_run_state *state, sf_store *store, const sf_stored_run *run) {
+/* The run in a fleet of one, over the data it was trained on. */
+static sf_status open_state(sf_run_state *state, sf_fleet **fleet, sf_store *store, const sf_stored_run *run) {
     sf_config config;
-    *state = (sf_run_state){0};
     SF_TRY(sf_run_trained_config(&config, store, run));
-    return sf_run_state_open(state, run->task, &config, NULL, run, NULL);
+    SF_TRY(sf_fleet_create(fleet, run->task, &config, 1, NULL));
+    return sf_run_state_open(state, *fleet, 0, run);
 }
 
 static bool is_as_long_as_asked(const sf_stored_run *run, const sf_epoch *rows) {
@@ -92,15 +92,14 @@ static sf_status check_rows(sf_store *store, const sf_stored_run *run) {
 
 /* The saved weights of `epoch`, evaluated anew, must give the row of that epoch. */
 static sf_status check_weights(sf_run_state *state, sf_store *store, bool best, size_t epoch, uint64_t hash) {
-    const sf_member *member = sf_fleet_member(state->fleet, 0);
+    const sf_member *member = sf_run_state_member(state);
     char path[SF_CHECKPOINT_PATH_SIZE];
     sf_store_checkpoint_path(path, store, &state->run, best, epoch);
     SF_TRY(sf_checkpoint_read(state->blocks, best ? 1 : state->block_count, path, hash, &member->model));
     sf_epoch expected, got;
     SF_TRY(sf_store_row(&expected, store, &state->run, epoch));
-    sf_fleet_resume(state->fleet, 0, &expected, 0, state->blocks);
-    got = sf_fleet_evaluate(state->fleet, 0);
-    SF_TRY(sf_fail_in(sf_attention_check_fault(&member->model.shape.attention), "run %s", state->run.id));
+    SF_TRY(sf_fleet_resume(state->fleet, state->s, &expected, 0, state->blocks));
+    SF_TRY(sf_fleet_evaluate(&got, state->fleet, state->s));
     if (same_row(&expected, &got)) return SF_OK;
     return sf_fail(
         SF_IO_ERROR,
@@ -112,12 +111,14 @@ static sf_status check_weights(sf_run_state *state, sf_store *store, bool best, 
 static sf_status check_once(sf_store *store, const sf_stored_run *run) {
     SF_TRY(check_rows(store, run));
     if (run->checkpoint_epoch == 0) return SF_OK;
-    sf_run_state state;
-    sf_status status = open_state(&state, store, run);
+    sf_run_state state = {0};
+    sf_fleet *fleet = NULL;
+    sf_status status = open_state(&state, &fleet, store, run);
     if (status == SF_OK) status = check_weights(&state, store, false, run->checkpoint_epoch, run->checkpoint_hash);
     if (status == SF_OK && run->best_saved_epoch > 0)
         status = check_weights(&state, store, true, run->best_saved_epoch, run->best_hash);
     sf_run_state_close(&state);
+    sf_fleet_destroy(fleet);
     return status;
 }
 

@@ -52,7 +52,7 @@ static void describe(sf_analysis *out, const sf_stored_model *stored, const sf_a
 static sf_status measure_scores(sf_analysis *out, const sf_stored_model *stored) {
     const sf_analysis_request *request = &out->info.request;
     sf_meter *meter;
-    SF_TRY(sf_meter_create(&meter, stored->model, (size_t)sf_threads_for(request->threads)));
+    SF_TRY(sf_meter_create(&meter, stored->model, &(sf_machine){.threads = request->threads}));
     sf_status status = sf_meter_measure(meter, stored->params,
                                         &(sf_measured_data){.data = stored->data,
                                                             .split = request->split,

@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "kernels/cpu/cpu.h"
 #include "measure/slopes.h"
 #include "store/surface_rows.h"
+#include "train/backend.h"
 
 static sf_lattice lattice_of(const sf_surface *surface) {
     return (sf_lattice){.grid = surface->grid, .extent = surface->extent};
@@ -113,9 +113,9 @@ sf_status sf_landscape_open(sf_landscape **out, sf_store *store, const char *con
         return sf_fail(SF_BAD_INPUT, "%zu runs were named but it must be 1 to %d at a time", count,
                        (int)SF_MOST_SURFACES);
     sf_landscape *landscape;
-    SF_TRY(sf_cpu_check_isa(SF_F32));
+    SF_TRY(sf_backend_check((sf_device)options->execution.device, SF_F32));
     SF_TRY(SF_NEW(&landscape, 1));
-    landscape->threads = (size_t)options->execution.threads;
+    landscape->machine = sf_machine_of(&options->execution);
     sf_status status = SF_OK;
     for (size_t i = 0; i < count && status == SF_OK; i++) status = open_surface(landscape, store, runs[i], options);
     for (size_t i = 0; i < count && status == SF_OK; i++) {
@@ -181,16 +181,16 @@ static bool record(void *context, size_t point, double loss, size_t correct) {
     return r->status == SF_OK;
 }
 
-static sf_status survey_missing(recording *r, const sf_terrain *terrain, size_t threads) {
+static sf_status evaluate_missing(recording *r, const sf_loss_plane *plane, const sf_machine *machine) {
     const sf_lattice lattice = lattice_of(r->to.surface);
     size_t *missing, count = 0;
     SF_TRY(SF_NEW(&missing, r->to.plot->points));
     for (size_t point = 0; point < r->to.plot->points; point++)
         if (!r->to.plot->known[point]) missing[count++] = point;
-    const sf_survey survey = {
-        .points = missing, .count = count, .threads = threads, .stop = r->watch->stop, .found = record, .context = r};
+    const sf_plane_request request = {
+        .points = missing, .count = count, .machine = *machine, .stop = r->watch->stop, .found = record, .context = r};
     r->kept = sf_clock_seconds();
-    const sf_status status = sf_landscape_survey(terrain, &lattice, &survey);
+    const sf_status status = sf_loss_plane_evaluate(plane, &lattice, &request);
     sf_release(missing);
     if (r->status != SF_OK) return sf_fail(r->status, "%s", r->message); /* the store failed; it gave up for that */
     keep_pending(r);
@@ -198,7 +198,7 @@ static sf_status survey_missing(recording *r, const sf_terrain *terrain, size_t 
     return status == SF_INTERRUPTED ? sf_fail(SF_INTERRUPTED, "stopped on request") : status;
 }
 
-static sf_status compute_surface(recording *r, size_t threads) {
+static sf_status compute_surface(recording *r, const sf_machine *machine) {
     const sf_stored_model *stored = &r->to.plot->model;
     const sf_surface *surface = r->to.surface;
     const sf_model *model = stored->model;
@@ -215,12 +215,12 @@ static sf_status compute_surface(recording *r, size_t threads) {
     }
     if (status == SF_OK) {
         place_samples(tokens, labels, stored, surface->samples);
-        const sf_terrain terrain = {.model = model,
-                                    .weights = stored->params,
-                                    .directions = {directions[0], directions[1]},
-                                    .data = {.tokens = tokens, .labels = labels, .B = surface->samples},
-                                    .seed = (uint32_t)stored->config->seed};
-        status = survey_missing(r, &terrain, threads);
+        const sf_loss_plane plane = {.model = model,
+                                     .weights = stored->params,
+                                     .directions = {directions[0], directions[1]},
+                                     .data = {.tokens = tokens, .labels = labels, .B = surface->samples},
+                                     .seed = (uint32_t)stored->config->seed};
+        status = evaluate_missing(r, &plane, machine);
     }
     sf_release(directions[0]);
     sf_release(directions[1]);
@@ -250,7 +250,7 @@ sf_status sf_landscape_compute(sf_landscape *landscape, sf_store *store, const s
         struct sf_plot *plot = &landscape->plots[i];
         *r = (recording){.to = {&landscape->surfaces[i], plot}, .store = store, .watch = watch, .surface = i};
         tell(r);
-        if (plot->done < plot->points) status = compute_surface(r, landscape->threads);
+        if (plot->done < plot->points) status = compute_surface(r, &landscape->machine);
         if (status == SF_OK) status = sf_surface_summarize(&landscape->surfaces[i]);
         close_plot(plot);
     }

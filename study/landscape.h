@@ -4,6 +4,7 @@
 
 #include "semfocus/landscape.h"
 #include "store/stored_model.h"
+#include "train/machine.h"
 
 struct sf_landscape {
     sf_surface surfaces[SF_MOST_SURFACES];
@@ -14,7 +15,8 @@ struct sf_landscape {
         bool *known;    /* [points] */
         size_t points, done;
     } plots[SF_MOST_SURFACES];
-    size_t count, threads;
+    size_t count;
+    sf_machine machine;
 };
 
 /* Least, most and slopes of a surface whose points are all there. */

@@ -1,24 +1,21 @@
 /* A stored model on sequences of another length than it was trained on. */
 #include <assert.h>
 
-#include "base/threads.h"
-#include "kernels/cpu/cpu.h"
+#include "base/sizes.h"
 #include "semfocus/followup.h"
 #include "store/stored_model.h"
-#include "train/backend.h"
+#include "train/evaluator.h"
 
 typedef struct examination { /* a model at another length, and what evaluates it */
     sf_model model;
     sf_run_data data;
-    sf_cpu_plan *plan;
-    sf_cpu_crew *crew;
+    sf_evaluator evaluator;
     int32_t *tokens; /* [SF_EVALUATION_BATCH,T] */
     int32_t *labels; /* [SF_EVALUATION_BATCH] */
 } examination;
 
 static void close_examination(examination *it) {
-    sf_cpu_crew_destroy(it->crew);
-    sf_cpu_plan_destroy(it->plan);
+    sf_evaluator_close(&it->evaluator);
     sf_release(it->tokens);
     sf_release(it->labels);
     sf_model_destroy(&it->model);
@@ -41,18 +38,15 @@ static sf_status open_model(examination *it, const sf_stored_model *stored, size
     shape.T = sf_attention_positions(&shape.attention, it->data.longest, stored->config->pad == SF_PAD_MASK);
     SF_TRY(sf_model_create(&it->model, &shape));
     assert(it->model.size == stored->model->size); /* no weight belongs to a position */
-    const sf_precision precision = (sf_precision)stored->config->precision;
-    SF_TRY(sf_cpu_check_isa(precision));
-    SF_TRY(sf_cpu_plan_create(&it->plan, &it->model, precision));
-    SF_TRY(sf_cpu_crew_create(&it->crew, &it->plan, 1, (size_t)sf_threads_for(threads), SF_EVALUATION_BATCH));
+    SF_TRY(sf_evaluator_open(&it->evaluator, &(sf_machine){.threads = threads}, SF_EVALUATION_WORK, &it->model,
+                             (sf_precision)stored->config->precision, SF_EVALUATION_BATCH, 1));
     SF_TRY(SF_NEW(&it->tokens, SF_EVALUATION_BATCH * shape.T));
     return SF_NEW(&it->labels, SF_EVALUATION_BATCH);
 }
 
 static sf_batch load(const examination *it, size_t first, size_t count) {
     const sf_shape *shape = &it->model.shape;
-    const size_t left = count - first;
-    const size_t B = left < SF_EVALUATION_BATCH ? left : SF_EVALUATION_BATCH;
+    const size_t B = sf_smaller(count - first, SF_EVALUATION_BATCH);
     for (size_t n = 0; n < B; n++) {
         sf_run_data_lay_out(it->tokens + n * shape->T, &it->data, it->data.heldout, first + n, shape->T,
                             shape->attention.globals);
@@ -61,19 +55,21 @@ static sf_batch load(const examination *it, size_t first, size_t count) {
     return (sf_batch){.tokens = it->tokens, .labels = it->labels, .B = B};
 }
 
-static void examine(sf_length_result *out, const examination *it, const sf_stored_model *stored) {
+static sf_status examine(sf_length_result *out, const examination *it, const sf_stored_model *stored) {
+    const float *params = stored->params;
     double total = 0;
     size_t correct = 0;
     for (size_t first = 0; first < out->count; first += SF_EVALUATION_BATCH) {
         const sf_batch batch = load(it, first, out->count);
         const sf_moment moment = sf_evaluation_moment((uint32_t)stored->config->seed, SF_HELDOUT, first);
         sf_evaluation part;
-        sf_cpu_evaluate(it->crew, &part, NULL, it->plan, stored->params, &batch, &moment);
+        SF_TRY(sf_evaluator_evaluate(&it->evaluator, &part, NULL, &params, 1, &batch, &moment));
         total += part.loss;
         correct += part.correct;
     }
     out->loss = total / (double)out->count;
     out->accuracy = 100.0 * (double)correct / (double)out->count;
+    return SF_OK;
 }
 
 /* What is asked for, with the run's own length and held-out count where nothing is. */
@@ -106,8 +102,7 @@ sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const
     sf_status status = settle(out, &stored, request);
     if (status == SF_OK) status = open_data(&it, &stored, out->length, out->count);
     if (status == SF_OK) status = open_model(&it, &stored, request->threads);
-    if (status == SF_OK) examine(out, &it, &stored);
-    if (status == SF_OK) status = sf_attention_check_fault(&it.model.shape.attention);
+    if (status == SF_OK) status = examine(out, &it, &stored);
     close_examination(&it);
     sf_stored_model_close(&stored);
     return status;

@@ -38,7 +38,7 @@ sf_status sf_theory_open(sf_theory **out, sf_store *store, const sf_stored_run *
                                    .split = options->split,
                                    .samples = options->samples,
                                    .seed = (uint32_t)theory->stored.config->seed,
-                                   .threads = options->threads};
+                                   .machine.threads = options->threads};
     theory->share = options->share;
     *out = theory;
     return SF_OK;

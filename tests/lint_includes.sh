@@ -11,7 +11,7 @@ status=0
 for file in $(git ls-files '*.c' '*.h' | grep -v '^tests/'); do
     case $file in
     include/semfocus/*) room=include ;;
-    kernels/reference/* | kernels/cpu/* | kernels/cuda/*) room=$(dirname "$file") ;;
+    kernels/*/* | train/*/*) room=$(dirname "$file") ;;
     *) room=${file%%/*} ;;
     esac
     line=$(printf '%s\n' "$allowed" | grep "^$room:" || true)
@@ -23,7 +23,7 @@ for file in $(git ls-files '*.c' '*.h' | grep -v '^tests/'); do
     for include in $(sed -n 's/^#include "\([^"]*\)".*/\1/p' "$file"); do
         case $include in
         semfocus/*) target=include ;;
-        kernels/reference/* | kernels/cpu/* | kernels/cuda/*) target=$(dirname "$include") ;;
+        kernels/*/* | train/*/*) target=$(dirname "$include") ;;
         *) target=${include%%/*} ;;
         esac
         [ "$target" = "$room" ] && continue

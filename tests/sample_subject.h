@@ -4,7 +4,7 @@
 
 #include "sample_model.h"
 
-#include "measure/looker.h"
+#include "measure/observation.h"
 
 typedef struct sample_subject {
     sample s; /* its tokens are not used */
@@ -31,7 +31,7 @@ static inline void subject_open(sample_subject *out, const sample_case *c) {
                                 .split = SF_HELDOUT,
                                 .samples = c->B,
                                 .seed = c->seed,
-                                .threads = 1};
+                                .machine.threads = 1};
 }
 
 static inline void subject_close(sample_subject *it) {

@@ -58,7 +58,8 @@ static scored score_of(const float *q, const float *k, float scale, size_t C, ui
     return out;
 }
 
-static void check_context(const float *context, const scored *kept, const sf_sight *seen, size_t h, const choice *c) {
+static void check_context(const float *context, const scored *kept, const sf_attention_view *seen, size_t h,
+                          const choice *c) {
     const sf_shape *s = &c->s->model.shape;
     const size_t K = s->attention.k, Cp = sf_padded(s->C);
     const double sign = s->attention.selector == &sf_selector_topk ? 1 : -1;
@@ -80,7 +81,7 @@ static void check_context(const float *context, const scored *kept, const sf_sig
     }
 }
 
-static void choose(choice *c, const sf_sight *seen, size_t h, size_t query) {
+static void choose(choice *c, const sf_attention_view *seen, size_t h, size_t query) {
     const sf_shape *s = &c->s->model.shape;
     const size_t K = s->attention.k, Cp = sf_padded(s->C);
     const float scale = (float)(s->inverse_temperature / sqrt((double)s->C));
@@ -100,7 +101,7 @@ static void choose(choice *c, const sf_sight *seen, size_t h, size_t query) {
     check_context(seen->context + query * s->H * Cp + h * Cp, all, seen, h, c);
 }
 
-static void see(void *context, size_t worker, const sf_sight *seen) {
+static void see(void *context, size_t worker, const sf_attention_view *seen) {
     choice *c = context;
     (void)worker;
     for (size_t h = 0; h < c->s->model.shape.H; h++)

@@ -365,7 +365,7 @@ static void selection_matches_brute_force(void **state) {
 typedef struct witness { /* of a sequence that is longer than a stretch */
     const sample *s;
     const sf_reference *reference;
-    size_t sights;
+    size_t views;
 } witness;
 
 static void assert_near(double value, double expected, double limit_here) {
@@ -391,7 +391,7 @@ static double rstd_of(const double *x, size_t C, double epsilon) {
     return 1 / sqrt(variance + epsilon);
 }
 
-static void check_norms_of_the_first_block(const sample *s, const sf_sight *sight) {
+static void check_norms_of_the_first_block(const sample *s, const sf_attention_view *view) {
     const sf_shape *shape = &s->model.shape;
     const size_t C = shape->C, T = shape->T;
     double x[16], *positions;
@@ -402,32 +402,32 @@ static void check_norms_of_the_first_block(const sample *s, const sf_sight *sigh
         for (size_t c = 0; c < C; c++)
             x[c] =
                 sqrt((double)C) * s->params[sf_param_index(embedding, (size_t)s->tokens[t], c)] + positions[t * C + c];
-        assert_near((double)sight->attention_rstd[t], rstd_of(x, C, sf_norm_epsilon(0, 1)), 1e-4);
-        for (size_t c = 0; c < C; c++) x[c] += layer_at(s, 0, SF_WO, sight->context + t * sf_padded(C), C, c);
-        assert_near((double)sight->mlp_rstd[t], rstd_of(x, C, sf_norm_epsilon(0, 0)), 1e-4);
+        assert_near((double)view->attention_rstd[t], rstd_of(x, C, sf_norm_epsilon(0, 1)), 1e-4);
+        for (size_t c = 0; c < C; c++) x[c] += layer_at(s, 0, SF_WO, view->context + t * sf_padded(C), C, c);
+        assert_near((double)view->mlp_rstd[t], rstd_of(x, C, sf_norm_epsilon(0, 0)), 1e-4);
     }
     sf_release(positions);
 }
 
-static void see_long_sequence(void *context, size_t worker, const sf_sight *sight) {
+static void see_long_sequence(void *context, size_t worker, const sf_attention_view *view) {
     (void)worker;
     witness *at = context;
     const sf_shape *shape = &at->s->model.shape;
     const size_t C = shape->C, Cp = sf_padded(C), T = shape->T;
-    const double *scores = sf_reference_scores(at->reference, sight->block);
-    at->sights++;
+    const double *scores = sf_reference_scores(at->reference, view->block);
+    at->views++;
     for (size_t t = 0; t < T; t++)
         for (size_t c = 0; c < C; c++)
-            assert_near((double)sight->q[t * sight->stride + c],
-                        layer_at(at->s, sight->block, SF_WQ, sight->input + t * Cp, C, c), 1e-4);
+            assert_near((double)view->q[t * view->stride + c],
+                        layer_at(at->s, view->block, SF_WQ, view->input + t * Cp, C, c), 1e-4);
     for (size_t i = 0; i < T; i += 7)
         for (size_t j = 0; j < T; j += 5) {
             double score = 0;
             for (size_t c = 0; c < C; c++)
-                score += (double)sight->q[i * sight->stride + c] * (double)sight->k[j * sight->stride + c];
+                score += (double)view->q[i * view->stride + c] * (double)view->k[j * view->stride + c];
             assert_near(score * shape->inverse_temperature / sqrt((double)C), scores[i * T + j], 1e-3);
         }
-    if (sight->block == 0) check_norms_of_the_first_block(at->s, sight);
+    if (view->block == 0) check_norms_of_the_first_block(at->s, view);
 }
 
 /* An observer sees all rows of a long sequence, not only those of its last stretch. */
@@ -455,7 +455,7 @@ static void observers_see_long_sequences_whole(void **state) {
         for (size_t n = 0; n < s.model.size; n++) params[n] = (float)s.params[n];
         witness at = {.s = &s, .reference = reference};
         sf_cpu_observe(crew, &(sf_observer){see_long_sequence, &at}, plan, params, &batch, &s.moment);
-        assert_int_equal(at.sights, 2);
+        assert_int_equal(at.views, 2);
         sf_release(params);
         sf_cpu_crew_destroy(crew);
         sf_cpu_plan_destroy(plan);

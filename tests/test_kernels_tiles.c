@@ -20,13 +20,13 @@
 
 enum { MOST = 200, ROW = 208, ROOM = 224 * ROW };
 
-typedef struct desk {
+typedef struct products {
     float *A, *B, *C, *before, *room, *left_room;
     double *A_rounded, *B_rounded;
-} desk;
+} products;
 
 static int open_desk(void **state) {
-    desk *d;
+    products *d;
     if (SF_NEW(&d, 1) != SF_OK) return -1;
     float **const fields[] = {&d->A, &d->B, &d->C, &d->before, &d->room, &d->left_room};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
@@ -37,7 +37,7 @@ static int open_desk(void **state) {
 }
 
 static int close_desk(void **state) {
-    desk *d = *state;
+    products *d = *state;
     sf_release(d->A);
     sf_release(d->B);
     sf_release(d->C);
@@ -66,7 +66,7 @@ typedef struct how {
     bool transposed, prepared, left_prepared, add, bias;
 } how;
 
-static void check_product(desk *d, how h) {
+static void check_product(products *d, how h) {
     fill(d->A, h.M * 7 + h.K);
     fill(d->B, h.N * 5 + h.K + 1);
     fill(d->C, 3);
@@ -115,13 +115,13 @@ static void products_are_sums_of_rounded_products(void **state) {
             }
 }
 
-static void assert_same_rows(const desk *d, size_t M, size_t N) {
+static void assert_same_rows(const products *d, size_t M, size_t N) {
     for (size_t m = 0; m < M; m++) assert_memory_equal(d->C + m * ROW, d->before + m * ROW, N * sizeof *d->C);
 }
 
 /* Parts of a prepared operand are those of the plain one. */
 static void parts_of_a_prepared_left_operand(void **state) {
-    desk *d = *state;
+    products *d = *state;
     enum { M = 90, N = 48, K = 72 };
     fill(d->A, 1);
     fill(d->B, 2);
@@ -136,7 +136,7 @@ static void parts_of_a_prepared_left_operand(void **state) {
 }
 
 static void parts_of_a_prepared_right_operand(void **state) {
-    desk *d = *state;
+    products *d = *state;
     enum { M = 20, N = 192, K = 160 };
     fill(d->A, 1);
     fill(d->B, 2);
@@ -152,7 +152,7 @@ static void parts_of_a_prepared_right_operand(void **state) {
 }
 
 static void not_a_number_stays_one(void **state) {
-    desk *d = *state;
+    products *d = *state;
     fill(d->A, 1);
     fill(d->B, 2);
     d->A[3] = NAN;

@@ -208,7 +208,7 @@ static void steepest_direction(double *direction, scene *at, sf_draws *draws) {
     const size_t n = s->T * s->C;
     uint32_t keys[MOST];
     size_t offsets[4 * MOST_KEYS];
-    sf_layer *layer;
+    sf_attention_layer *layer;
     double q[MOST] = {0}, k[MOST] = {0}, ahead[MOST];
     linear(q, at->input[0], at->params[0], &sf_model_block(&at->model, BLOCK)[SF_WQ], s->T);
     linear(k, at->input[0], at->params[0], &sf_model_block(&at->model, BLOCK)[SF_WK], s->T);
@@ -223,17 +223,17 @@ static void steepest_direction(double *direction, scene *at, sf_draws *draws) {
             offsets[slot + 1] =
                 offsets[slot] + sf_attention_keep(keys + offsets[slot], &s->attention, i, s->T, scores, NULL);
         }
-    assert_int_equal(sf_layer_create(&layer, s), SF_OK);
-    sf_layer_load(layer, &at->model, at->params[0], BLOCK);
-    sf_layer_place(layer, at->input[0], keys, offsets);
+    assert_int_equal(sf_attention_layer_create(&layer, s), SF_OK);
+    sf_attention_layer_load(layer, &at->model, at->params[0], BLOCK);
+    sf_attention_layer_place(layer, at->input[0], keys, offsets);
     for (size_t i = 0; i < n; i++) direction[i] = sf_draw_normal(draws);
     for (size_t round = 0; round < 20; round++) {
-        sf_layer_forward(layer, ahead, direction);
-        sf_layer_backward(layer, direction, ahead);
+        sf_attention_layer_forward(layer, ahead, direction);
+        sf_attention_layer_backward(layer, direction, ahead);
         const double zero[MOST] = {0}, length = distance(direction, zero, n);
         for (size_t i = 0; i < n && length > 0; i++) direction[i] /= length;
     }
-    sf_layer_destroy(layer);
+    sf_attention_layer_destroy(layer);
 }
 
 /* Keeps what brings a pair of inputs closer to the constant. */

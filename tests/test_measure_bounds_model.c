@@ -25,7 +25,7 @@ static void domains_are_those_of_the_reference(void **state) {
         double loss, logits[3];
         subject_open(&it, &c);
         it.subject.samples = 99; /* there are only 4 */
-        it.subject.threads = 2;
+        it.subject.machine.threads = 2;
         assert_int_equal(sf_domain_measure(domains, &samples, &it.subject, 1), SF_OK);
         assert_int_equal(samples, 4);
         assert_int_equal(sf_reference_create(&reference, &it.s.model), SF_OK);

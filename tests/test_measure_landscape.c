@@ -79,14 +79,15 @@ static bool note(void *context, size_t point, double loss, size_t correct) {
     return ++found->calls < found->most;
 }
 
-static found_points *survey(const sf_terrain *terrain, const sf_lattice *lattice, size_t threads) {
+static found_points *evaluate_plane(const sf_loss_plane *plane, const sf_lattice *lattice, size_t threads) {
     static found_points found;
     size_t points[1024];
     found = (found_points){.most = SIZE_MAX};
     const size_t count = sf_lattice_points(lattice);
     for (size_t i = 0; i < count; i++) points[i] = count - 1 - i; /* any order */
-    const sf_survey all = {.points = points, .count = count, .threads = threads, .found = note, .context = &found};
-    assert_int_equal(sf_landscape_survey(terrain, lattice, &all), SF_OK);
+    const sf_plane_request all = {
+        .points = points, .count = count, .machine.threads = threads, .found = note, .context = &found};
+    assert_int_equal(sf_loss_plane_evaluate(plane, lattice, &all), SF_OK);
     assert_int_equal(found.calls, count);
     return &found;
 }
@@ -100,9 +101,9 @@ static void points_are_those_of_the_definition(void **state) {
         s.moment = (sf_moment){.seed = cases[k].seed}; /* as evaluation addresses random keys */
         float *weights = as_floats(&s), *first = direction_of(&s.model, weights, 77, 0),
               *second = direction_of(&s.model, weights, 77, 1);
-        const sf_terrain terrain = {&s.model, weights, {first, second}, sample_batch(&s), cases[k].seed};
+        const sf_loss_plane plane = {&s.model, weights, {first, second}, sample_batch(&s), cases[k].seed};
         const sf_lattice lattice = {.grid = 4, .extent = 0.7};
-        const found_points *found = survey(&terrain, &lattice, 2);
+        const found_points *found = evaluate_plane(&plane, &lattice, 2);
         sf_reference *reference;
         double *moved, *logits, loss;
         assert_int_equal(sf_reference_create(&reference, &s.model), SF_OK);
@@ -198,12 +199,12 @@ static void threads_do_not_change_a_bit(void **state) {
     sample_open(&s, &cases[1]);
     float *weights = as_floats(&s), *first = direction_of(&s.model, weights, 1, 0),
           *second = direction_of(&s.model, weights, 1, 1);
-    const sf_terrain terrain = {&s.model, weights, {first, second}, sample_batch(&s), 9};
+    const sf_loss_plane plane = {&s.model, weights, {first, second}, sample_batch(&s), 9};
     for (size_t grid = 1; grid <= 6; grid++) { /* grid 1 with threads inside the model, larger ones side by side */
         const sf_lattice lattice = {.grid = grid, .extent = 2};
-        const found_points alone = *survey(&terrain, &lattice, 1);
+        const found_points alone = *evaluate_plane(&plane, &lattice, 1);
         for (size_t threads = 2; threads <= 5; threads++)
-            assert_memory_equal(survey(&terrain, &lattice, threads), &alone, sizeof alone);
+            assert_memory_equal(evaluate_plane(&plane, &lattice, threads), &alone, sizeof alone);
     }
     sf_release(weights);
     sf_release(first);
@@ -211,24 +212,25 @@ static void threads_do_not_change_a_bit(void **state) {
     sample_close(&s);
 }
 
-static void a_survey_can_be_given_up(void **state) {
+static void an_evaluation_can_be_given_up(void **state) {
     (void)state;
     sample s;
     sample_open(&s, &cases[0]);
     float *weights = as_floats(&s), *direction = direction_of(&s.model, weights, 1, 0);
-    const sf_terrain terrain = {&s.model, weights, {direction, direction}, sample_batch(&s), 9};
+    const sf_loss_plane plane = {&s.model, weights, {direction, direction}, sample_batch(&s), 9};
     const sf_lattice lattice = {.grid = 3, .extent = 1};
     size_t points[9];
     for (size_t i = 0; i < 9; i++) points[i] = i;
     atomic_int stop = 1;
     found_points *found = calloc(1, sizeof *found);
     found->most = SIZE_MAX;
-    sf_survey part = {.points = points, .count = 9, .threads = 1, .stop = &stop, .found = note, .context = found};
-    assert_int_equal(sf_landscape_survey(&terrain, &lattice, &part), SF_INTERRUPTED);
+    sf_plane_request part = {
+        .points = points, .count = 9, .machine.threads = 1, .stop = &stop, .found = note, .context = found};
+    assert_int_equal(sf_loss_plane_evaluate(&plane, &lattice, &part), SF_INTERRUPTED);
     assert_int_equal(found->calls, 0);
     stop = 0;
     found->most = 4;
-    assert_int_equal(sf_landscape_survey(&terrain, &lattice, &part), SF_INTERRUPTED);
+    assert_int_equal(sf_loss_plane_evaluate(&plane, &lattice, &part), SF_INTERRUPTED);
     assert_int_equal(found->calls, 4);
     free(found);
     sf_release(weights);
@@ -254,18 +256,18 @@ static void check_centre(const char *attention) {
     assert_int_equal(SF_NEW(&weights, member->model.size), SF_OK);
     assert_int_equal(SF_NEW(&tokens, (size_t)1100 * 6), SF_OK);
     assert_int_equal(SF_NEW(&labels, 1100), SF_OK);
-    sf_fleet_read(fleet, 0, 0, weights);
+    assert_int_equal(sf_fleet_read(fleet, 0, 0, weights), SF_OK);
     for (size_t n = 0; n < 1100; n++) {
         size_t count;
         memcpy(tokens + n * 6, sf_dataset_tokens(member->data->training, n, &count), 6 * sizeof *tokens);
         labels[n] = sf_dataset_label(member->data->training, n);
     }
     float *first = direction_of(&member->model, weights, 1, 0), *second = direction_of(&member->model, weights, 1, 1);
-    const sf_terrain terrain = {
+    const sf_loss_plane plane = {
         &member->model, weights, {first, second}, {tokens, labels, 1100}, (uint32_t)config.seed};
     for (size_t grid = 1; grid <= 3; grid++) {
         const sf_lattice lattice = {.grid = grid, .extent = 1};
-        const found_points *found = survey(&terrain, &lattice, 2);
+        const found_points *found = evaluate_plane(&plane, &lattice, 2);
         const size_t centre = sf_lattice_centre(&lattice);
         assert_true(found->losses[centre] == member->result.last.train_loss);
         assert_true(100.0 * (double)found->correct[centre] / 1100 == member->result.last.train_accuracy);
@@ -483,7 +485,7 @@ int main(void) {
         cmocka_unit_test(directions_are_as_long_as_the_weights_tensor_by_tensor),
         cmocka_unit_test(draws_are_gaussian_and_independent),
         cmocka_unit_test(threads_do_not_change_a_bit),
-        cmocka_unit_test(a_survey_can_be_given_up),
+        cmocka_unit_test(an_evaluation_can_be_given_up),
         cmocka_unit_test(the_centre_is_the_runs_own_loss),
         cmocka_unit_test(slopes_of_known_surfaces),
         cmocka_unit_test(slopes_leave_out_what_is_not_finite),

@@ -15,7 +15,7 @@ enum { MOST = 2048, ENTRIES = 131072 }; /* elements of the small inputs and Jaco
 typedef struct setting {
     sample s;
     float *params;
-    sf_layer *layer;
+    sf_attention_layer *layer;
     double input[MOST];
     uint32_t keys[MOST];
     size_t offsets[128];
@@ -77,13 +77,13 @@ static void open_setting(setting *out, const sample_case *c, const sf_weighting 
             out->offsets[h * s->T + i + 1] = kept;
         }
     out->offsets[0] = 0;
-    assert_int_equal(sf_layer_create(&out->layer, s), SF_OK);
-    sf_layer_load(out->layer, &out->s.model, out->params, 0);
-    sf_layer_place(out->layer, out->input, out->keys, out->offsets);
+    assert_int_equal(sf_attention_layer_create(&out->layer, s), SF_OK);
+    sf_attention_layer_load(out->layer, &out->s.model, out->params, 0);
+    sf_attention_layer_place(out->layer, out->input, out->keys, out->offsets);
 }
 
 static void close_setting(setting *at) {
-    sf_layer_destroy(at->layer);
+    sf_attention_layer_destroy(at->layer);
     sf_release(at->params);
     sample_close(&at->s);
 }
@@ -117,7 +117,7 @@ static void check_jacobian(const sample_case *c, const sf_weighting *weighting) 
     const size_t n = at.s.model.shape.T * at.s.model.shape.C;
     static double jacobian[ENTRIES], above[MOST], below[MOST], column[MOST], row[MOST], unit[MOST];
     assert_true(n * n <= ENTRIES);
-    sf_layer_output(at.layer, above);
+    sf_attention_layer_output(at.layer, above);
     brute_force(below, &at, at.input);
     for (size_t i = 0; i < n; i++) assert_true(fabs(above[i] - below[i]) <= 1e-12 * (1 + fabs(below[i])));
     double largest = 0;
@@ -136,8 +136,8 @@ static void check_jacobian(const sample_case *c, const sf_weighting *weighting) 
     for (size_t i = 0; i < n; i++) {
         memset(unit, 0, sizeof unit);
         unit[i] = 1;
-        sf_layer_forward(at.layer, column, unit);
-        sf_layer_backward(at.layer, row, unit);
+        sf_attention_layer_forward(at.layer, column, unit);
+        sf_attention_layer_backward(at.layer, row, unit);
         for (size_t r = 0; r < n; r++) {
             if (!(fabs(column[r] - jacobian[r * n + i]) <= 1e-7 * largest))
                 fail_msg("J[%zu,%zu] %.12g, finite difference %.12g", r, i, column[r], jacobian[r * n + i]);
@@ -145,7 +145,7 @@ static void check_jacobian(const sample_case *c, const sf_weighting *weighting) 
                 fail_msg("J^T[%zu,%zu] %.12g, finite difference %.12g", r, i, row[r], jacobian[i * n + r]);
         }
     }
-    const sf_spectral_estimate estimate = sf_layer_norm(at.layer, (sf_index){.seed = c->seed});
+    const sf_spectral_estimate estimate = sf_attention_layer_norm(at.layer, (sf_index){.seed = c->seed});
     const double expected = norm_by_rotations(jacobian, n, n);
     assert_true(estimate.converged);
     if (!(estimate.norm <= expected * (1 + 1e-7) && estimate.norm >= expected * (1 - 1e-5)))
@@ -186,8 +186,8 @@ static void products_are_adjoint(void **state) {
                     x[i] = sf_draw_normal(&draws);
                     y[i] = sf_draw_normal(&draws);
                 }
-                sf_layer_forward(at.layer, jx, x);
-                sf_layer_backward(at.layer, jy, y);
+                sf_attention_layer_forward(at.layer, jx, x);
+                sf_attention_layer_backward(at.layer, jy, y);
                 for (size_t i = 0; i < n; i++) {
                     left += jx[i] * y[i];
                     right += x[i] * jy[i];
@@ -217,7 +217,7 @@ static void samples_lie_below_their_bounds(void **state) {
             assert_int_equal(samples, 5);
             assert_int_equal(sf_bounds_create(&bounds, &it.s.model, it.params, domains), SF_OK);
             assert_int_equal(sf_local_lipschitz_measure(&one, &it.subject, bounds->blocks), SF_OK);
-            it.subject.threads = 3;
+            it.subject.machine.threads = 3;
             assert_int_equal(sf_local_lipschitz_measure(&three, &it.subject, bounds->blocks), SF_OK);
             assert_int_equal(one->samples, 5);
             assert_memory_equal(one->values, three->values, 10 * sizeof *one->values);

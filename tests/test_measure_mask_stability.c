@@ -112,7 +112,7 @@ static void threads_change_nothing(void **state) {
     sf_mask_stability *one, *three;
     subject_open(&it, &(sample_case){"topk:3", 14, 8, 6, 2, L, 100, SF_RELU, SF_PRE_NORM, 0, 950});
     assert_int_equal(sf_mask_stability_measure(&one, &it.subject, scales, SCALES), SF_OK);
-    it.subject.threads = 3;
+    it.subject.machine.threads = 3;
     assert_int_equal(sf_mask_stability_measure(&three, &it.subject, scales, SCALES), SF_OK);
     for (size_t i = 0; i < ROWS; i++) {
         assert_true(one->blocks[i].all.keys_unchanged == three->blocks[i].all.keys_unchanged);

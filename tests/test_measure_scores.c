@@ -190,7 +190,7 @@ static void check_case(const sample_case *c, size_t padding, sf_split split) {
     sample_open(&s, c);
     open_data(&data, c->T - padding, SAMPLES);
     float *params = single(&s);
-    assert_int_equal(sf_meter_create(&meter, &s.model, 2), SF_OK);
+    assert_int_equal(sf_meter_create(&meter, &s.model, &(sf_machine){.threads = 2}), SF_OK);
     const sf_measured_data what = {.data = &data, .split = split, .seed = c->seed};
     for (int again = 0; again < 2; again++) assert_int_equal(sf_meter_measure(meter, params, &what), SF_OK);
     expect_all(wanted, &s, &data, split, SAMPLES);
@@ -247,7 +247,7 @@ static void workers_change_nothing(void **state) {
     sf_block_measures first[3], got;
     for (size_t workers = 1; workers <= 5; workers += 2) {
         sf_meter *meter;
-        assert_int_equal(sf_meter_create(&meter, &s.model, workers), SF_OK);
+        assert_int_equal(sf_meter_create(&meter, &s.model, &(sf_machine){.threads = workers}), SF_OK);
         const sf_measured_data what = {.data = &data, .split = SF_HELDOUT, .seed = 1};
         assert_int_equal(sf_meter_measure(meter, params, &what), SF_OK);
         for (size_t block = 0; block < 3; block++) {
@@ -296,7 +296,7 @@ static void largest_tokens(void **state) {
                 }
                 largest = fmax(largest, sqrt(square));
             }
-        assert_int_equal(sf_meter_create(&meter, &s.model, 1), SF_OK);
+        assert_int_equal(sf_meter_create(&meter, &s.model, &(sf_machine){.threads = 1}), SF_OK);
         const sf_measured_data what = {.data = &data, .split = SF_HELDOUT, .seed = 1};
         assert_int_equal(sf_meter_measure(meter, params, &what), SF_OK);
         sf_block_measures got[3];
@@ -322,7 +322,7 @@ static void not_a_number_is_counted(void **state) {
     open_data(&data, 6, SAMPLES);
     float *params = single(&s);
     params[sf_param_index(&sf_model_block(&s.model, 0)[SF_WQ], 0, 0)] = NAN;
-    assert_int_equal(sf_meter_create(&meter, &s.model, 1), SF_OK);
+    assert_int_equal(sf_meter_create(&meter, &s.model, &(sf_machine){.threads = 1}), SF_OK);
     const sf_measured_data what = {.data = &data, .split = SF_HELDOUT, .samples = 5, .seed = 1};
     assert_int_equal(sf_meter_measure(meter, params, &what), SF_OK);
     sf_block_measures got;

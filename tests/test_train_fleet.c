@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "semfocus/semfocus.h"
-#include "train/data.h"
+#include "train/fleet.h"
 
 typedef struct setting_value {
     const char *name, *value;
@@ -50,8 +50,14 @@ typedef struct trained_model {
     uint64_t hash;
 } trained_model;
 
+static uint64_t hash_of(const sf_fleet *fleet, size_t s) {
+    uint64_t hash;
+    assert_int_equal(sf_fleet_weights_hash(&hash, fleet, s), SF_OK);
+    return hash;
+}
+
 static trained_model result_of(const sf_fleet *fleet, size_t s) {
-    return (trained_model){sf_fleet_result(fleet, s), sf_fleet_weights_hash(fleet, s)};
+    return (trained_model){sf_fleet_result(fleet, s), hash_of(fleet, s)};
 }
 
 static trained_model train_one(const char *task, const sf_config *config, int64_t threads) {
@@ -97,6 +103,31 @@ static void threads_and_company_do_not_change_a_bit(void **state) {
         }
         sf_fleet_destroy(fleet);
     }
+}
+
+/* What a backend says a model needs is what it takes: counted here, but for the plan's tables and what each block of
+ * memory has around it. */
+static void the_bytes_of_a_model_are_told(void **state) {
+    (void)state;
+    for (size_t m = 0; m < MECHANISMS; m++)
+        for (int wide = 0; wide < 2; wide++) {
+            sf_config config = small_config(mechanisms[m], "1");
+            if (wide) set(&config, "width", "96");
+            if (wide) set(&config, "optimizer", "adam");
+            sf_member *member;
+            sf_fleet *fleet;
+            size_t told, s;
+            assert_int_equal(sf_member_create(&member, "even-pairs", &config, NULL, 0, NULL), SF_OK);
+            const sf_demand demand = sf_member_demand(member);
+            assert_int_equal(sf_backend_cpu.bytes_per_model(&told, &demand), SF_OK);
+            const size_t before = sf_bytes_in_use();
+            assert_int_equal(sf_fleet_open(&fleet, &sf_backend_cpu, &demand, 1, 1), SF_OK);
+            assert_int_equal(sf_fleet_add(fleet, &s, member), SF_OK);
+            const size_t taken = sf_bytes_in_use() - before;
+            assert_true(told <= taken && taken < told + told / 50 + 16384);
+            sf_fleet_destroy(fleet);
+        }
+    assert_int_equal(sf_bytes_in_use(), 0);
 }
 
 static void a_mechanism_that_keeps_all_is_full(void **state) {
@@ -258,7 +289,7 @@ static bool advance_interrupted(sf_fleet *fleet, long microseconds) {
     alarm_clock clock = {.microseconds = microseconds};
     const sf_watch watch = {.stop = &clock.stop};
     pthread_t thread;
-    const uint64_t before = sf_fleet_weights_hash(fleet, 0);
+    const uint64_t before = hash_of(fleet, 0);
     const size_t epoch = sf_fleet_result(fleet, 0).last.epoch;
     sf_fleet_watch(fleet, &watch);
     assert_int_equal(pthread_create(&thread, NULL, ring, &clock), 0);
@@ -269,7 +300,7 @@ static bool advance_interrupted(sf_fleet *fleet, long microseconds) {
     assert_int_equal(status, SF_INTERRUPTED);
     assert_int_equal(sf_fleet_result(fleet, 0).status, SF_RUN_RUNNING);
     assert_int_equal(sf_fleet_result(fleet, 0).last.epoch, epoch);
-    assert_true(sf_fleet_weights_hash(fleet, 0) == before);
+    assert_true(hash_of(fleet, 0) == before);
     return true;
 }
 
@@ -293,7 +324,7 @@ static void stopped_inside_a_step_nothing_has_happened(void **state) {
         while (!sf_fleet_finished(fleet)) assert_int_equal(sf_fleet_advance(fleet), SF_OK);
         printf("  %s: stopped %zu times\n", long_ones[m], stopped);
         assert_true(stopped > 0);
-        assert_true(sf_fleet_weights_hash(fleet, 0) == undisturbed.hash);
+        assert_true(hash_of(fleet, 0) == undisturbed.hash);
         sf_fleet_destroy(fleet);
     }
 }
@@ -302,6 +333,7 @@ int main(void) {
     if (!has_instruction_set(SF_F32)) return SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_and_company_do_not_change_a_bit),
+        cmocka_unit_test(the_bytes_of_a_model_are_told),
         cmocka_unit_test(a_mechanism_that_keeps_all_is_full),
         cmocka_unit_test(lengths_are_the_papers),
         cmocka_unit_test(every_optimizer_and_schedule_learns),

@@ -1,34 +1,120 @@
-/* What a backend provides: it holds the weights of a fleet's members, advances them by one epoch and evaluates them. */
+/* What a backend provides: fleets of models that it trains by the epoch, and evaluators that compute one batch.
+ *
+ * The host is out of the loop while an epoch is under way: progress is told and a stop is looked for as often as suits
+ * the device, every step or not at all. Every call may fail. A call for one member (add, read, write, evaluate) that
+ * fails is that member's failure and leaves the others alone; open, advance and remove that fail mean that the fleet is
+ * lost: it is closed, and its members go on elsewhere from what the store has of them. */
 #ifndef SF_TRAIN_BACKEND_H
 #define SF_TRAIN_BACKEND_H
 
 #include "kernels/kernels.h"
 #include "semfocus/fleet.h"
-#include "train/data.h"
+#include "train/machine.h"
+#include "train/member.h"
 
-typedef struct sf_member { /* one model of a fleet */
-    sf_config config;
-    sf_model model;
-    const sf_run_data *data;
-    sf_result result; /* status decides whether the member takes part in the next epoch */
-} sf_member;
+typedef enum sf_work { SF_TRAINING_WORK, SF_EVALUATION_WORK, SF_OBSERVATION_WORK } sf_work;
+
+typedef struct sf_demand { /* what is to be computed */
+    sf_work work;
+    const sf_shape *shape; /* with the mechanism */
+    sf_precision precision;
+    sf_optimizer optimizer;  /* of training */
+    size_t moments;          /* blocks of state that the optimizer keeps */
+    size_t batch, sequences; /* in a batch at most; of the largest dataset, where there is one */
+} sf_demand;
+
+typedef struct sf_update { /* what a training step needs besides weights and batch */
+    const sf_config *config;
+    double lr;
+    size_t step; /* updates, from 1 */
+} sf_update;
+
+enum { SF_BACKEND_VERSION = 1, SF_MOST_BLOCKS = 3 };
 
 typedef struct sf_backend {
-    unsigned version; /* 1; members are only ever appended */
+    unsigned version; /* SF_BACKEND_VERSION of the header it was written for; members are only ever appended */
     const char *name, *summary;
-    sf_status (*open)(void **state, sf_member *members /* [S] */, size_t S, size_t threads);
+
+    /* Whether this machine has what the precision needs. SF_UNSUPPORTED: another backend may. */
+    sf_status (*check)(sf_precision precision);
+    /* The name of the arithmetic: backends that give the same name give the same bits. */
+    const char *(*numerics)(sf_precision precision);
+    /* What the speed depends on: the instruction set or the architecture. At most 15 characters. */
+    const char *(*variant)(sf_precision precision);
+    /* SF_OK, or SF_UNSUPPORTED with one sentence without a full stop: it stands before "; ...". */
+    sf_status (*supports)(const sf_demand *demand);
+    /* Whether two members that are supported may be in one fleet. */
+    bool (*share_fleet)(const sf_demand *a, const sf_demand *b);
+    /* How many models at a time: members of one fleet, or weights that one evaluator takes together. */
+    size_t (*models)(const sf_demand *demand, size_t threads);
+    /* Of weights, optimizer and the workspace that a model alone needs. */
+    sf_status (*bytes_per_model)(size_t *out, const sf_demand *demand);
+    /* How many fleets are best trained side by side, each from a thread of its own, where so many runs wait. */
+    size_t (*fleets)(size_t threads, size_t runs);
+    /* The most that the device could compute, in 10^9 multiply-adds per second times two. */
+    double (*peak_gflops)(sf_precision precision, size_t threads);
+
+    /* An empty fleet with room for `capacity` members that share_fleet() with this demand. */
+    sf_status (*fleet_open)(void **fleet, const sf_demand *demand, size_t capacity, size_t threads);
+    void (*fleet_close)(void *fleet);
+    /* Between epochs. A member starts from its initial weights; it stays where it is until it is removed. */
+    sf_status (*fleet_add)(void *fleet, size_t s, sf_member *member);
+    sf_status (*fleet_remove)(void *fleet, size_t s);
     /* Trains every running member for one epoch and evaluates it: fills result.last, or marks it diverged. A member
-     * that diverged, and all of them if the watch said stop (then false is returned), are as after their last epoch. */
-    bool (*advance)(void *state, const sf_watch *watch);
+     * that diverged, and each that had not ended its epoch when the watch said stop (then SF_INTERRUPTED is returned),
+     * is as after its last epoch. */
+    sf_status (*fleet_advance)(void *fleet, const sf_watch *watch);
     /* A member's state is 1 block of weights and sf_optimizer_moments() more; they are copied out and in. */
-    void (*read)(const void *state, size_t s, size_t block, float *values /* [size] */);
-    void (*write)(void *state, size_t s, size_t block, const float *values /* [size] */);
-    /* Evaluates the weights as they are, without training. */
-    void (*evaluate)(void *state, size_t s, sf_epoch *out);
-    void (*close)(void *state);
+    sf_status (*fleet_read)(void *fleet, size_t s, size_t block, float *values /* [size] */);
+    sf_status (*fleet_write)(void *fleet, size_t s, size_t block, const float *values /* [size] */);
+    /* Losses and accuracies of the weights as they are, without training. */
+    sf_status (*fleet_evaluate)(void *fleet, size_t s, sf_epoch *out);
+
+    /* For batches of up to demand->batch sequences and up to `models` weights at a time; the model outlives it. All of
+     * its calls end with SF_INTERRUPTED within moments once *stop is not 0. */
+    sf_status (*evaluator_open)(void **evaluator, const sf_demand *demand, const sf_model *model, size_t models,
+                                size_t threads);
+    void (*evaluator_close)(void *evaluator);
+    void (*evaluator_obey)(void *evaluator, const atomic_int *stop /* may be NULL */);
+    /* How many workers call an observer: they are numbered from 0. */
+    size_t (*evaluator_workers)(const void *evaluator);
+    sf_status (*evaluate)(void *evaluator, sf_evaluation *out /* [S] */, float *logits /* [S,B,classes], may be NULL */,
+                          const float *const *params /* [S][size] */, size_t S, const sf_batch *batch,
+                          const sf_moment *moment);
+    sf_status (*observe)(void *evaluator, const sf_observer *observer, const float *params /* [size] */,
+                         const sf_batch *batch, const sf_moment *moment);
+    /* Mean loss and its gradient over the batch. */
+    sf_status (*gradient)(void *evaluator, double *loss, float *gradient /* [size] */, const float *params /* [size] */,
+                          const sf_batch *batch, const sf_moment *moment);
+    /* One step of training, in place: gradient, clipping, update. */
+    sf_status (*step)(void *evaluator, double *loss, float *const *blocks /* [1 + moments][size] */,
+                      const sf_update *update, const sf_batch *batch, const sf_moment *moment);
 } sf_backend;
 
 extern const sf_backend sf_backend_cpu;
+
+/* The backend of a device. */
+const sf_backend *sf_backend_for(sf_device device);
+const sf_backend *sf_machine_backend(const sf_machine *machine);
+
+/* SF_UNSUPPORTED where the backend was written for a version that this program does not know: nothing else of it is
+ * used then. */
+sf_status sf_backend_check_version(const sf_backend *backend);
+
+/* Whether the CPU may take the backend's place: it computes the same bits. */
+bool sf_backend_may_fall_back(const sf_backend *backend, sf_precision precision);
+
+/* The backend that computes this for the machine: its own, or where that does not support it the CPU, if its bits are
+ * the same; machine->on_note is then told why. A backend that was written for another version is not asked. */
+sf_status sf_backend_choose(const sf_backend **out, const sf_machine *machine, const sf_demand *demand);
+
+/* The precision as the setting spells it. */
+const char *sf_precision_name(sf_precision precision);
+
+/* Whether some backend that the device may use has what the precision needs. */
+sf_status sf_backend_check(sf_device device, sf_precision precision);
+
+sf_demand sf_member_demand(const sf_member *member);
 
 enum { SF_EVALUATION_BATCH = 512 }; /* wherever a loss is to be the run's own bit by bit */
 

@@ -7,8 +7,7 @@
 #include "base/sorted.h"
 #include "base/text.h"
 #include "base/threads.h"
-#include "kernels/cpu/cpu.h"
-#include "train/optimizer.h"
+#include "train/evaluator.h"
 
 enum { BATCH = 25, EVALUATED = 100, EPOCH_STEPS = 200, EPOCH_EVALUATED = 7000, MOST_TIMES = 4096 };
 
@@ -36,24 +35,21 @@ static double step_flops(const sf_shape *s, double scored, double kept) {
     return (double)(BATCH * s->T * s->L) * (linear + attention);
 }
 
-typedef struct rig { /* a model ready to train */
+typedef struct timed_model { /* ready to train */
     sf_model model;
-    sf_cpu_plan *plan;
-    sf_cpu_crew *crew;
-    float *params, *gradient;
+    sf_evaluator evaluator;
+    float *params;
     int32_t *tokens, labels[EVALUATED];
     double *times; /* [MOST_TIMES] */
     sf_config config;
     double flops;
-} rig;
+} timed_model;
 
-static void close_rig(rig *r) {
+static void close_model(timed_model *r) {
     sf_release(r->params);
-    sf_release(r->gradient);
     sf_release(r->tokens);
     sf_release(r->times);
-    sf_cpu_crew_destroy(r->crew);
-    sf_cpu_plan_destroy(r->plan);
+    sf_evaluator_close(&r->evaluator);
     sf_model_destroy(&r->model);
 }
 
@@ -66,10 +62,10 @@ static sf_status find_shape(const named_shape **out, const char *name) {
     return sf_fail(SF_BAD_INPUT, "shape is '%s' but must be nnch or listops", sf_text_quote(quoted, name));
 }
 
-static sf_status open_rig(rig *r, const sf_benchmark *what, size_t threads) {
+static sf_status open_model(timed_model *r, const sf_benchmark *what, const sf_machine *machine) {
     const named_shape *named = NULL;
     sf_shape shape = {.C = 64, .F = 64, .H = 1, .inverse_temperature = 1, .dropout = 0.01};
-    SF_TRY(sf_cpu_check_isa(what->precision));
+    SF_TRY(sf_backend_check(machine->device, what->precision));
     SF_TRY(find_shape(&named, what->shape));
     SF_TRY(sf_attention_parse(&shape.attention, what->attention));
     shape.attention = sf_attention_resolve(shape.attention, named->T);
@@ -79,10 +75,8 @@ static sf_status open_rig(rig *r, const sf_benchmark *what, size_t threads) {
     shape.classes = named->classes;
     sf_config_init(&r->config);
     SF_TRY(sf_model_create(&r->model, &shape));
-    SF_TRY(sf_cpu_plan_create(&r->plan, &r->model, what->precision));
-    SF_TRY(sf_cpu_crew_create(&r->crew, &r->plan, 1, threads, EVALUATED));
+    SF_TRY(sf_evaluator_open(&r->evaluator, machine, SF_TRAINING_WORK, &r->model, what->precision, EVALUATED, 1));
     SF_TRY(SF_NEW(&r->params, r->model.size));
-    SF_TRY(SF_NEW(&r->gradient, r->model.size));
     SF_TRY(SF_NEW(&r->tokens, EVALUATED * shape.T));
     SF_TRY(SF_NEW(&r->times, MOST_TIMES));
     sf_model_initialize(r->params, &r->model, 1);
@@ -97,24 +91,26 @@ static sf_status open_rig(rig *r, const sf_benchmark *what, size_t threads) {
     return SF_OK;
 }
 
-static double time_step(rig *r, uint32_t step) {
-    float *const no_moments[2] = {NULL, NULL};
+static sf_status time_step(double *seconds, timed_model *r, uint32_t step) {
     const sf_moment moment = {.seed = 1, .epoch = 1, .step = step, .training = true};
+    const sf_update update = {.config = &r->config, .lr = r->config.lr, .step = step + 1};
+    const sf_batch batch = {r->tokens, r->labels, BATCH};
     double loss;
     const double start = sf_clock_seconds();
-    sf_cpu_gradient(r->crew, &loss, r->gradient, r->plan, r->params, &(sf_batch){r->tokens, r->labels, BATCH}, &moment);
-    const double factor = sf_clip_factor(sf_gradient_norm(r->gradient, r->model.size), r->config.clip);
-    sf_optimizer_update(r->params, no_moments, r->gradient, (float)factor, &r->config, r->config.lr, step + 1,
-                        r->model.size);
-    return sf_clock_seconds() - start;
+    const sf_status status = sf_evaluator_step(&r->evaluator, &loss, &r->params, &update, &batch, &moment);
+    *seconds = sf_clock_seconds() - start;
+    return status;
 }
 
-static double time_evaluation(rig *r) {
+static sf_status time_evaluation(double *seconds, timed_model *r) {
     const sf_moment moment = {.seed = 1};
+    const sf_batch batch = {r->tokens, r->labels, EVALUATED};
+    const float *params = r->params;
     sf_evaluation result;
     const double start = sf_clock_seconds();
-    sf_cpu_evaluate(r->crew, &result, NULL, r->plan, r->params, &(sf_batch){r->tokens, r->labels, EVALUATED}, &moment);
-    return sf_clock_seconds() - start;
+    const sf_status status = sf_evaluator_evaluate(&r->evaluator, &result, NULL, &params, 1, &batch, &moment);
+    *seconds = sf_clock_seconds() - start;
+    return status;
 }
 
 static double median(double *times, size_t count) {
@@ -122,47 +118,35 @@ static double median(double *times, size_t count) {
     return times[count / 2];
 }
 
-static void measure(sf_benchmark_result *out, rig *r, double seconds) {
-    time_step(r, 0); /* to warm up */
+static sf_status measure(sf_benchmark_result *out, timed_model *r, double seconds) {
+    SF_TRY(time_step(&r->times[0], r, 0)); /* to warm up */
     double end = sf_clock_seconds() + 0.8 * seconds;
     for (out->steps = 0; out->steps < 3 || (sf_clock_seconds() < end && out->steps < MOST_TIMES); out->steps++)
-        r->times[out->steps] = time_step(r, (uint32_t)out->steps + 1);
+        SF_TRY(time_step(&r->times[out->steps], r, (uint32_t)out->steps + 1));
     const double step = median(r->times, out->steps);
-    time_evaluation(r);
+    SF_TRY(time_evaluation(&r->times[0], r));
     end = sf_clock_seconds() + 0.2 * seconds;
     size_t count = 0;
-    for (; count < 3 || (sf_clock_seconds() < end && count < MOST_TIMES); count++) r->times[count] = time_evaluation(r);
+    for (; count < 3 || (sf_clock_seconds() < end && count < MOST_TIMES); count++)
+        SF_TRY(time_evaluation(&r->times[count], r));
     const double evaluation = median(r->times, count);
     out->ms_per_step = 1e3 * step;
     out->ms_per_evaluation = 1e3 * evaluation;
     out->gflops = 1e-9 * r->flops / step;
     out->evaluation_share = evaluation * EPOCH_EVALUATED / EVALUATED / (step * EPOCH_STEPS);
+    return SF_OK;
 }
 
 sf_status sf_benchmark_run(sf_benchmark_result *out, const sf_benchmark *what, double peak_gflops) {
-    rig r = {0};
+    timed_model r = {0};
     *out = (sf_benchmark_result){.threads = (size_t)sf_threads_for(what->threads)};
-    sf_status status = open_rig(&r, what, out->threads);
-    if (status == SF_OK) measure(out, &r, what->seconds);
-    if (status == SF_OK) status = sf_attention_check_fault(&r.model.shape.attention);
+    sf_status status = open_model(&r, what, &(sf_machine){.threads = out->threads});
+    if (status == SF_OK) status = measure(out, &r, what->seconds);
     out->peak_share = peak_gflops > 0 ? out->gflops / peak_gflops : 0;
-    close_rig(&r);
+    close_model(&r);
     return status;
 }
 
-/* The best of many short bursts: on a shared machine most are disturbed. */
 double sf_benchmark_peak(sf_precision precision, size_t threads) {
-    enum { ROUNDS = 1 << 18 };
-    const double end = sf_clock_seconds() + 0.3;
-    double best = 0;
-    const int crew = sf_threads_at_most(threads);
-    do {
-        double work = 0;
-        const double start = sf_clock_seconds();
-#pragma omp parallel for num_threads(crew) reduction(+ : work)
-        for (int i = 0; i < crew; i++) work += sf_cpu_peak_work(precision, ROUNDS);
-        const double rate = 1e-9 * work / (sf_clock_seconds() - start);
-        if (rate > best) best = rate;
-    } while (sf_clock_seconds() < end);
-    return best;
+    return sf_backend_for(SF_CPU)->peak_gflops(precision, threads);
 }

@@ -1,28 +1,60 @@
-#include "semfocus/fleet.h"
-
 #include "train/fleet.h"
+
+#include <assert.h>
+
 #include "train/optimizer.h"
 
 struct sf_fleet {
     const sf_backend *backend;
     void *state;
-    sf_member *members; /* [S] */
-    size_t S;
-    sf_run_data *data; /* [S], the first data_count in use: members with the same data share it */
-    size_t data_count;
-    float *params; /* [largest size]: a member's weights, for its hash */
+    sf_member **members; /* [capacity]; NULL where a place is free */
+    size_t capacity, count;
     const sf_watch *watch;
 };
 
-static const sf_backend *const backends[] = {[SF_CPU] = &sf_backend_cpu};
-
-bool sf_backend_describe(sf_backend_info *out, size_t i) {
-    if (i >= sizeof backends / sizeof *backends) return false;
-    *out = (sf_backend_info){backends[i]->name, backends[i]->summary};
-    return true;
+sf_status sf_fleet_open(sf_fleet **out, const sf_backend *backend, const sf_demand *demand, size_t capacity,
+                        size_t threads) {
+    *out = NULL;
+    sf_fleet *fleet;
+    SF_TRY(SF_NEW(&fleet, 1));
+    fleet->capacity = capacity;
+    sf_status status = SF_NEW(&fleet->members, capacity);
+    if (status == SF_OK) status = backend->fleet_open(&fleet->state, demand, capacity, threads);
+    if (status != SF_OK) {
+        sf_fleet_destroy(fleet);
+        return status;
+    }
+    fleet->backend = backend;
+    *out = fleet;
+    return SF_OK;
 }
 
-/* Members of a fleet differ in seed, mechanism and settings, not in the size of their weights. */
+void sf_fleet_destroy(sf_fleet *fleet) {
+    if (fleet == NULL) return;
+    if (fleet->backend != NULL) fleet->backend->fleet_close(fleet->state);
+    for (size_t s = 0; fleet->members != NULL && s < fleet->capacity; s++) sf_member_destroy(fleet->members[s]);
+    sf_release(fleet->members);
+    sf_release(fleet);
+}
+
+sf_status sf_fleet_add(sf_fleet *fleet, size_t *s, sf_member *member) {
+    assert(fleet->count < fleet->capacity);
+    for (*s = 0; fleet->members[*s] != NULL;) ++*s;
+    SF_TRY(fleet->backend->fleet_add(fleet->state, *s, member));
+    fleet->members[*s] = member;
+    fleet->count++;
+    return SF_OK;
+}
+
+sf_status sf_fleet_remove(sf_fleet *fleet, size_t s) {
+    const sf_status status = fleet->backend->fleet_remove(fleet->state, s);
+    sf_member_destroy(fleet->members[s]);
+    fleet->members[s] = NULL;
+    fleet->count--;
+    return status;
+}
+
+/* Members of a public fleet differ in seed, mechanism and settings, not in the size of their weights. */
 static sf_status check_same_shape(const sf_config *a, const sf_config *b) {
     if (a->width == b->width && a->mlp_width == b->mlp_width && a->heads == b->heads && a->blocks == b->blocks)
         return SF_OK;
@@ -30,178 +62,135 @@ static sf_status check_same_shape(const sf_config *a, const sf_config *b) {
                                  "train the others in a fleet of their own");
 }
 
-static bool same_data(const sf_config *a, const sf_config *b) {
-    return sf_run_data_seed(a) == sf_run_data_seed(b) && a->length == b->length && a->train_count == b->train_count &&
-           a->heldout_count == b->heldout_count && a->vocab == b->vocab && a->classes == b->classes &&
-           a->swap_sample == b->swap_sample;
-}
-
-static sf_status open_data(const sf_run_data **out, sf_fleet *fleet, const char *task, size_t s,
-                           const atomic_int *stop) {
-    for (size_t other = 0; other < s; other++)
-        if (same_data(&fleet->members[other].config, &fleet->members[s].config)) {
-            *out = fleet->members[other].data;
-            return SF_OK;
-        }
-    sf_run_data *data = &fleet->data[fleet->data_count];
-    SF_TRY(sf_run_data_open(data, task, &fleet->members[s].config, stop));
-    fleet->data_count++;
-    *out = data;
-    return SF_OK;
-}
-
-static sf_status open_member(sf_fleet *fleet, const char *task, const sf_config *config, size_t s,
-                             const atomic_int *stop) {
-    sf_member *member = &fleet->members[s];
-    member->config = *config;
-    SF_TRY(sf_run_data_recipe(&member->config, task));
-    config = &member->config;
-    SF_TRY(sf_config_check(config));
-    SF_TRY(check_same_shape(config, &fleet->members[0].config));
-    sf_attention attention;
-    SF_TRY(sf_attention_parse(&attention, config->attention));
-    SF_TRY(open_data(&member->data, fleet, task, s, stop));
-    attention = sf_attention_resolve(attention, member->data->longest);
-
-    const sf_shape shape = {
-        .V = (size_t)member->data->pad + 1 + attention.globals,
-        .T = sf_attention_positions(&attention, member->data->longest, config->pad == SF_PAD_MASK),
-        .C = (size_t)config->width,
-        .F = (size_t)config->mlp_width,
-        .H = (size_t)config->heads,
-        .L = (size_t)config->blocks,
-        .classes = member->data->classes,
-        .activation = (sf_activation)config->activation,
-        .norm = (sf_norm)config->norm,
-        .inverse_temperature = config->inverse_temperature,
-        .dropout = config->dropout,
-        .attention = attention,
-    };
-    SF_TRY(sf_model_create(&member->model, &shape));
-    sf_attention_spell(member->result.attention, &attention);
-    member->result.parameters = member->model.parameters;
-    member->result.positions = shape.T;
-    member->result.train_count = sf_dataset_count(member->data->training);
-    member->result.heldout_count = sf_dataset_count(member->data->heldout);
-    return SF_OK;
-}
-
-static sf_status open_all(sf_fleet *fleet, const char *task, const sf_config *configs, const sf_execution *execution,
-                          const atomic_int *stop) {
-    size_t largest = 0;
-    SF_TRY(SF_NEW(&fleet->members, fleet->S));
-    SF_TRY(SF_NEW(&fleet->data, fleet->S));
-    for (size_t s = 0; s < fleet->S; s++) {
-        SF_TRY(open_member(fleet, task, &configs[s], s, stop));
-        if (fleet->members[s].model.size > largest) largest = fleet->members[s].model.size;
+/* One backend for all: the CPU if the device's own does not support every one of them. */
+static sf_status choose_backend(const sf_backend **out, const sf_machine *machine, sf_member *const *members,
+                                size_t count) {
+    const sf_demand first = sf_member_demand(members[0]);
+    bool together = true;
+    for (size_t s = 0; s < count && together; s++) {
+        const sf_demand demand = sf_member_demand(members[s]);
+        SF_TRY(sf_backend_choose(out, machine, &demand));
+        together = *out != &sf_backend_cpu && (*out)->share_fleet(&first, &demand);
     }
-    SF_TRY(SF_NEW(&fleet->params, largest));
-    sf_execution usual;
-    sf_execution_init(&usual);
-    if (execution == NULL) execution = &usual;
-    fleet->backend = backends[execution->device];
-    return fleet->backend->open(&fleet->state, fleet->members, fleet->S, (size_t)execution->threads);
+    if (!together) *out = &sf_backend_cpu;
+    return SF_OK;
+}
+
+static sf_status fill(sf_fleet **out, sf_member **members /* [count]; NULL once the fleet has them */, size_t count,
+                      const sf_execution *execution) {
+    const sf_machine machine = sf_machine_of(execution);
+    const sf_demand demand = sf_member_demand(members[0]);
+    const sf_backend *backend;
+    SF_TRY(choose_backend(&backend, &machine, members, count));
+    SF_TRY(sf_fleet_open(out, backend, &demand, count, machine.threads));
+    for (size_t i = 0, s; i < count; i++) {
+        SF_TRY(sf_fleet_add(*out, &s, members[i]));
+        members[i] = NULL;
+    }
+    return SF_OK;
 }
 
 sf_status sf_fleet_create(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count,
                           const sf_execution *execution) {
-    return sf_fleet_create_until(out, task, configs, count, execution, NULL);
-}
-
-sf_status sf_fleet_create_until(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count,
-                                const sf_execution *execution, const atomic_int *stop) {
     *out = NULL;
     if (count == 0) return sf_fail(SF_BAD_INPUT, "a fleet of 0 models was asked for but it needs at least 1");
-    sf_fleet *fleet;
-    SF_TRY(SF_NEW(&fleet, 1));
-    fleet->S = count;
-    const sf_status status = open_all(fleet, task, configs, execution, stop);
-    if (status != SF_OK) {
-        sf_fleet_destroy(fleet);
-        return status;
+    sf_member **members;
+    SF_TRY(SF_NEW(&members, count));
+    sf_status status = SF_OK;
+    for (size_t s = 0; s < count && status == SF_OK; s++) {
+        status = sf_member_create(&members[s], task, &configs[s], members, s, NULL);
+        if (status == SF_OK) status = check_same_shape(&members[s]->config, &members[0]->config);
     }
-    *out = fleet;
-    return SF_OK;
+    if (status == SF_OK) status = fill(out, members, count, execution);
+    for (size_t s = 0; s < count; s++) sf_member_destroy(members[s]);
+    sf_release(members);
+    if (status != SF_OK) {
+        sf_fleet_destroy(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
-void sf_fleet_destroy(sf_fleet *fleet) {
-    if (fleet == NULL) return;
-    if (fleet->backend != NULL) fleet->backend->close(fleet->state);
-    for (size_t s = 0; fleet->members != NULL && s < fleet->S; s++) sf_model_destroy(&fleet->members[s].model);
-    for (size_t i = 0; i < fleet->data_count; i++) sf_run_data_close(&fleet->data[i]);
-    sf_release(fleet->members);
-    sf_release(fleet->data);
-    sf_release(fleet->params);
-    sf_release(fleet);
-}
-
-static void settle(sf_member *member) {
-    sf_result *result = &member->result;
-    if (result->status != SF_RUN_RUNNING) return;
-    if (result->converged_epoch == 0 && result->last.train_accuracy >= SF_CONVERGED_AT)
-        result->converged_epoch = result->last.epoch;
-    if (member->config.stop_at > 0 && result->last.train_accuracy >= member->config.stop_at)
-        result->status = SF_RUN_STOPPED;
-    else if (result->last.epoch >= (size_t)member->config.epochs)
-        result->status = SF_RUN_DONE;
+sf_status sf_fleet_advance_members(sf_fleet *fleet) {
+    if (sf_fleet_finished(fleet))
+        return sf_fail(SF_BAD_INPUT, "every model of the fleet is finished; check sf_fleet_finished");
+    const sf_status status = fleet->backend->fleet_advance(fleet->state, fleet->watch);
+    for (size_t s = 0; s < fleet->capacity; s++)
+        if (fleet->members[s] != NULL) sf_member_settle(fleet->members[s]);
+    return status;
 }
 
 sf_status sf_fleet_advance(sf_fleet *fleet) {
-    if (sf_fleet_finished(fleet))
-        return sf_fail(SF_BAD_INPUT, "every model of the fleet is finished; check sf_fleet_finished");
-    const bool complete = fleet->backend->advance(fleet->state, fleet->watch);
-    for (size_t s = 0; s < fleet->S; s++) settle(&fleet->members[s]);
-    for (size_t s = 0; s < fleet->S && !complete; s++)
-        SF_TRY(sf_attention_check_fault(&fleet->members[s].model.shape.attention));
-    return complete ? SF_OK : sf_fail(SF_INTERRUPTED, "stopped on request");
+    SF_TRY(sf_fleet_advance_members(fleet));
+    for (size_t s = 0; s < fleet->capacity; s++)
+        if (fleet->members[s] != NULL) SF_TRY(sf_attention_check_fault(&fleet->members[s]->model.shape.attention));
+    return SF_OK;
 }
 
 void sf_fleet_watch(sf_fleet *fleet, const sf_watch *watch) {
     fleet->watch = watch;
 }
 
+size_t sf_fleet_capacity(const sf_fleet *fleet) {
+    return fleet->capacity;
+}
+
 sf_member *sf_fleet_member(sf_fleet *fleet, size_t s) {
-    return &fleet->members[s];
+    return fleet->members[s];
 }
 
-void sf_fleet_read(const sf_fleet *fleet, size_t s, size_t block, float *values /* [size] */) {
-    fleet->backend->read(fleet->state, s, block, values);
+sf_member *const *sf_fleet_members(const sf_fleet *fleet) {
+    return fleet->members;
 }
 
-void sf_fleet_resume(sf_fleet *fleet, size_t s, const sf_epoch *last, size_t converged_epoch, float *const *blocks) {
-    sf_member *member = &fleet->members[s];
+sf_status sf_fleet_read(const sf_fleet *fleet, size_t s, size_t block, float *values /* [size] */) {
+    return fleet->backend->fleet_read(fleet->state, s, block, values);
+}
+
+sf_status sf_fleet_resume(sf_fleet *fleet, size_t s, const sf_epoch *last, size_t converged_epoch,
+                          float *const *blocks /* [1 + moments] */) {
+    sf_member *member = fleet->members[s];
     for (size_t i = 0; i <= sf_optimizer_moments(&member->config); i++)
-        fleet->backend->write(fleet->state, s, i, blocks[i]);
+        SF_TRY(fleet->backend->fleet_write(fleet->state, s, i, blocks[i]));
     member->result.last = *last;
     member->result.converged_epoch = converged_epoch;
-    settle(member);
+    sf_member_settle(member);
+    return SF_OK;
 }
 
-sf_epoch sf_fleet_evaluate(sf_fleet *fleet, size_t s) {
-    sf_epoch row = {.epoch = fleet->members[s].result.last.epoch};
-    fleet->backend->evaluate(fleet->state, s, &row);
-    return row;
+sf_status sf_fleet_evaluate(sf_epoch *out, sf_fleet *fleet, size_t s) {
+    *out = (sf_epoch){.epoch = fleet->members[s]->result.last.epoch};
+    return fleet->backend->fleet_evaluate(fleet->state, s, out);
 }
 
 bool sf_fleet_finished(const sf_fleet *fleet) {
-    for (size_t s = 0; s < fleet->S; s++)
-        if (fleet->members[s].result.status == SF_RUN_RUNNING) return false;
+    for (size_t s = 0; s < fleet->capacity; s++)
+        if (fleet->members[s] != NULL && fleet->members[s]->result.status == SF_RUN_RUNNING) return false;
     return true;
 }
 
 size_t sf_fleet_count(const sf_fleet *fleet) {
-    return fleet->S;
+    return fleet->count;
 }
 
 sf_result sf_fleet_result(const sf_fleet *fleet, size_t s) {
-    return fleet->members[s].result;
+    return fleet->members[s]->result;
 }
 
-uint64_t sf_fleet_weights_hash(const sf_fleet *fleet, size_t s) {
-    fleet->backend->read(fleet->state, s, 0, fleet->params);
-    return sf_model_hash(&fleet->members[s].model, fleet->params);
+sf_status sf_fleet_weights_hash(uint64_t *out, const sf_fleet *fleet, size_t s) {
+    const sf_model *model = &fleet->members[s]->model;
+    float *params;
+    SF_TRY(SF_NEW(&params, model->size));
+    const sf_status status = sf_fleet_read(fleet, s, 0, params);
+    if (status == SF_OK) *out = sf_model_hash(model, params);
+    sf_release(params);
+    return status;
 }
 
 const sf_config *sf_fleet_config(const sf_fleet *fleet, size_t s) {
-    return &fleet->members[s].config;
+    return &fleet->members[s]->config;
+}
+
+const char *sf_fleet_backend(const sf_fleet *fleet) {
+    return fleet->backend->name;
 }

@@ -49,8 +49,10 @@ typedef struct sf_result {
 
 /* Looked at during an epoch; every member may be NULL. */
 typedef struct sf_watch {
-    const sf_stop_flag *stop;                                  /* not 0: give up the epoch under way */
-    void (*on_step)(void *context, size_t step, size_t steps); /* after each training step; from any thread */
+    const sf_stop_flag *stop; /* not 0: give up the epoch under way */
+    /* Model s is so far; from any thread. After every step of training, or as often as suits the device: now and then
+     * or not at all. */
+    void (*on_step)(void *context, size_t s, size_t step, size_t steps);
     void *context;
 } sf_watch;
 
@@ -58,14 +60,16 @@ typedef struct sf_watch {
 sf_status sf_fleet_create(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count,
                           const sf_execution *execution);
 /* One epoch for every running model. SF_INTERRUPTED if the watch said stop: each model is then as after its own last
- * epoch. */
+ * epoch. Any other failure is the device's: the fleet is then of no use. */
 sf_status sf_fleet_advance(sf_fleet *fleet);
 void sf_fleet_watch(sf_fleet *fleet, const sf_watch *watch); /* must outlive the fleet */
 bool sf_fleet_finished(const sf_fleet *fleet);
 size_t sf_fleet_count(const sf_fleet *fleet);
 sf_result sf_fleet_result(const sf_fleet *fleet, size_t s);
-uint64_t sf_fleet_weights_hash(const sf_fleet *fleet, size_t s);   /* of the weights now: equal iff every bit is */
+/* Of the weights now: equal iff every bit is. */
+sf_status sf_fleet_weights_hash(uint64_t *out, const sf_fleet *fleet, size_t s);
 const sf_config *sf_fleet_config(const sf_fleet *fleet, size_t s); /* with the task's recipe */
+const char *sf_fleet_backend(const sf_fleet *fleet);               /* cpu, even if another device was asked for */
 void sf_fleet_destroy(sf_fleet *fleet);
 
 /* Backends by index, for listings; false past the end. */

@@ -17,6 +17,7 @@ typedef enum sf_event_kind {
     SF_EVENT_STOPPED,  /* on request; checkpointed */
     SF_EVENT_FAILED,   /* `message` says why */
     SF_EVENT_WAITING,  /* the rest is under way elsewhere */
+    SF_EVENT_NOTE,     /* `message` should be read: what the CPU computes instead of the device, and why */
 } sf_event_kind;
 
 typedef struct sf_event {

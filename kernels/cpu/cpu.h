@@ -23,6 +23,10 @@ void sf_cpu_plan_destroy(sf_cpu_plan *plan);
 /* Memory for `workers` threads, enough for each of the plans and batches of up to B sequences. */
 sf_status sf_cpu_crew_create(sf_cpu_crew **out, sf_cpu_plan *const *plans, size_t count, size_t workers, size_t B);
 void sf_cpu_crew_destroy(sf_cpu_crew *crew);
+/* Whether the memory is enough for this plan, too, and for batches of up to B sequences. */
+bool sf_cpu_crew_fits(const sf_cpu_crew *crew, const sf_cpu_plan *plan, size_t B);
+/* The bytes of such a crew for one plan. */
+size_t sf_cpu_crew_bytes(const sf_cpu_plan *plan, size_t workers, size_t B);
 
 /* From now on the calls below end within moments once *stop is not 0, also in the middle of a long sequence. What they
  * then leave is of no use: look at the flag after each call. NULL, as at first: nobody can ask. */
@@ -32,39 +36,9 @@ void sf_cpu_crew_obey(sf_cpu_crew *crew, const atomic_int *stop);
 void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
 
-typedef struct sf_evaluation { /* sums over sequences */
-    double loss;
-    size_t correct;
-} sf_evaluation;
-
 /* Forward only. `logits` may be NULL. */
 void sf_cpu_evaluate(sf_cpu_crew *crew, sf_evaluation *out, float *logits /* [B,classes] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
-
-typedef struct sf_sight {   /* what the attention of a block makes of one sequence; rows are `stride` floats apart */
-    size_t block, sequence; /* sequence: within the batch */
-    const float *input;     /* [T,Cp]: what q, k and v are made of */
-    const float *q, *k, *v; /* [T,H,Cp], rows `stride` apart */
-    size_t stride;
-    const uint32_t *chosen;                 /* [H,offsets[T]]: keys chosen during forward; NULL: by position */
-    const size_t *offsets;                  /* [T+1]: where those of a query begin */
-    const uint32_t *counts;                 /* [H,T]: how many a query keeps; NULL: all up to the next */
-    const float *context;                   /* [T,H,Cp] */
-    const float *attention_rstd, *mlp_rstd; /* [T]: what the two norms multiplied their rows by */
-} sf_sight;
-
-/* The keys that a query keeps, where they were chosen during forward. */
-static inline const uint32_t *sf_sight_chosen(size_t *count, const sf_sight *sight, size_t T, size_t head,
-                                              size_t query) {
-    const size_t begin = sight->offsets[query];
-    *count = sight->counts != NULL ? sight->counts[head * T + query] : sight->offsets[query + 1] - begin;
-    return sight->chosen + head * sight->offsets[T] + begin;
-}
-
-typedef struct sf_observer { /* called by every worker at once, for each block of each sequence */
-    void (*see)(void *context, size_t worker, const sf_sight *sight);
-    void *context;
-} sf_observer;
 
 /* Forward only, while an observer looks on. */
 void sf_cpu_observe(sf_cpu_crew *crew, const sf_observer *observer, const sf_cpu_plan *plan,

@@ -14,6 +14,7 @@ struct sf_cpu_crew {
     atomic_size_t underway; /* tasks of the parallel region that are not done */
     sf_arena shared;        /* packed weights */
     float *chunk_gradients; /* [chunk_slots,size] */
+    size_t size;            /* of the largest model */
     size_t chunk_slots;     /* one per chunk, or a single one that a lone worker uses again and again */
     double *losses;         /* [capacity] */
     bool *correct;          /* [capacity] */
@@ -126,31 +127,47 @@ static sf_packed_block *lay_out_packed(sf_arena *arena, const sf_cpu_plan *plan)
 }
 #undef TAKE
 
+typedef struct crew_needs {     /* of one plan, or the largest of several */
+    sf_arena workspace, packed; /* laid out only */
+    size_t size;
+} crew_needs;
+
+static crew_needs needs_of(const sf_cpu_plan *plan) {
+    crew_needs needs = {.size = plan->model->size};
+    sf_workspace unused;
+    lay_out_workspace(&unused, &needs.workspace, plan);
+    lay_out_packed(&needs.packed, plan);
+    return needs;
+}
+
+static void take_larger(sf_arena *into, const sf_arena *other) {
+    into->used = sf_larger(into->used, other->used);
+    into->overflow |= other->overflow;
+}
+
+static size_t slots_for(size_t workers) {
+    return workers > 1 ? SF_CHUNKS : 1;
+}
+
 sf_status sf_cpu_crew_create(sf_cpu_crew **out, sf_cpu_plan *const *plans, size_t count, size_t workers, size_t B) {
     *out = NULL;
     sf_cpu_crew *crew;
     SF_TRY(SF_NEW(&crew, 1));
-    size_t size = 0;
     sf_arena workspace = {0};
     for (size_t i = 0; i < count; i++) {
-        sf_arena measure = {0};
-        sf_workspace unused;
-        lay_out_workspace(&unused, &measure, plans[i]);
-        workspace.used = sf_larger(workspace.used, measure.used);
-        workspace.overflow |= measure.overflow;
-        measure = (sf_arena){0};
-        lay_out_packed(&measure, plans[i]);
-        crew->shared.used = sf_larger(crew->shared.used, measure.used);
-        crew->shared.overflow |= measure.overflow;
-        size = sf_larger(size, plans[i]->model->size);
+        const crew_needs needs = needs_of(plans[i]);
+        take_larger(&workspace, &needs.workspace);
+        take_larger(&crew->shared, &needs.packed);
+        crew->size = sf_larger(crew->size, needs.size);
     }
     crew->workers = workers;
     crew->capacity = B;
-    crew->chunk_slots = workers > 1 ? SF_CHUNKS : 1;
+    crew->chunk_slots = slots_for(workers);
     sf_status status = SF_NEW(&crew->arenas, workers);
     if (status == SF_OK) status = SF_NEW(&crew->offers, workers);
     if (status == SF_OK) status = sf_arena_open(&crew->shared);
-    if (status == SF_OK) status = sf_allocate((void **)&crew->chunk_gradients, crew->chunk_slots * size, sizeof(float));
+    if (status == SF_OK)
+        status = sf_allocate((void **)&crew->chunk_gradients, crew->chunk_slots * crew->size, sizeof(float));
     if (status == SF_OK) status = SF_NEW(&crew->losses, B);
     if (status == SF_OK) status = SF_NEW(&crew->correct, B);
     for (size_t w = 0; w < workers && status == SF_OK; w++) {
@@ -164,6 +181,18 @@ sf_status sf_cpu_crew_create(sf_cpu_crew **out, sf_cpu_plan *const *plans, size_
     }
     *out = crew;
     return SF_OK;
+}
+
+bool sf_cpu_crew_fits(const sf_cpu_crew *crew, const sf_cpu_plan *plan, size_t B) {
+    const crew_needs needs = needs_of(plan);
+    return !needs.workspace.overflow && !needs.packed.overflow && needs.workspace.used <= crew->arenas[0].capacity &&
+           needs.packed.used <= crew->shared.capacity && needs.size <= crew->size && B <= crew->capacity;
+}
+
+size_t sf_cpu_crew_bytes(const sf_cpu_plan *plan, size_t workers, size_t B) {
+    const crew_needs needs = needs_of(plan);
+    return workers * (needs.workspace.used + sizeof(sf_offer)) + needs.packed.used +
+           slots_for(workers) * needs.size * sizeof(float) + B * (sizeof(double) + sizeof(bool));
 }
 
 void sf_cpu_crew_destroy(sf_cpu_crew *crew) {

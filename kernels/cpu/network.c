@@ -8,7 +8,7 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/selection.h"
 
-typedef struct site { /* a block of a job, or a stretch of its rows */
+typedef struct block_rows { /* a block of a job, or a stretch of its rows */
     const sf_job *job;
     size_t block;
     const sf_param *params; /* the block's entries of the table */
@@ -19,29 +19,29 @@ typedef struct site { /* a block of a job, or a stretch of its rows */
     sf_trace trace;           /* from row `first` on, as the next four */
     float *x, *dx;
     float *dqkv, *dcontext;
-} site;
+} block_rows;
 
-static site site_of(const sf_job *job, size_t block) {
+static block_rows rows_of_block(const sf_job *job, size_t block) {
     const sf_workspace *work = job->work;
     /* Forward only, nothing is kept for later: every block uses the first trace. */
-    return (site){.job = job,
-                  .block = block,
-                  .params = sf_model_block(job->plan->model, block),
-                  .packed = &job->packed[block],
-                  .mine = work,
-                  .R = job->n * job->plan->model->shape.T,
-                  .trace = work->traces[job->gradient != NULL ? block : 0],
-                  .x = work->x,
-                  .dx = work->dx,
-                  .dqkv = work->dqkv,
-                  .dcontext = work->dcontext};
+    return (block_rows){.job = job,
+                        .block = block,
+                        .params = sf_model_block(job->plan->model, block),
+                        .packed = &job->packed[block],
+                        .mine = work,
+                        .R = job->n * job->plan->model->shape.T,
+                        .trace = work->traces[job->gradient != NULL ? block : 0],
+                        .x = work->x,
+                        .dx = work->dx,
+                        .dqkv = work->dqkv,
+                        .dcontext = work->dcontext};
 }
 
-static site stretch_of(const site *all, size_t first) {
+static block_rows stretch_of(const block_rows *all, size_t first) {
     const sf_cpu_plan *plan = all->job->plan;
     const sf_shape *s = &plan->model->shape;
     const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
-    site at = *all;
+    block_rows at = *all;
     at.first = first;
     at.R = all->R - first < SF_GROUP_ROWS ? all->R - first : SF_GROUP_ROWS;
     at.trace.qkv += first * 3 * HCp;
@@ -65,12 +65,12 @@ static site stretch_of(const site *all, size_t first) {
 }
 
 typedef struct shared_layers { /* a part of them is a stretch */
-    const site *all;
-    void (*layers)(const site *at);
+    const block_rows *all;
+    void (*layers)(const block_rows *at);
 } shared_layers;
 
 /* Forward only, the stretches of a worker leave what their layers need in one place of its own. */
-static void move_in(site *at, const sf_workspace *mine) {
+static void move_in(block_rows *at, const sf_workspace *mine) {
     const sf_job *job = at->job;
     const sf_trace theirs = at->trace;
     at->mine = mine;
@@ -83,17 +83,17 @@ static void move_in(site *at, const sf_workspace *mine) {
 static void take_stretches(sf_offer *offer, const sf_workspace *mine) {
     const shared_layers *by = offer->task;
     for (size_t part; (part = sf_offer_next_part(offer)) < offer->parts;) {
-        site at = stretch_of(by->all, part * SF_GROUP_ROWS);
+        block_rows at = stretch_of(by->all, part * SF_GROUP_ROWS);
         move_in(&at, mine);
         by->layers(&at);
     }
 }
 
 /* Some rows after the others, so that what one layer leaves of them is in the cache when the next one comes. */
-static void by_stretches(const site *all, void (*layers)(const site *at)) {
+static void by_stretches(const block_rows *all, void (*layers)(const block_rows *at)) {
     const sf_job *job = all->job;
     const size_t parts = (all->R + SF_GROUP_ROWS - 1) / SF_GROUP_ROWS;
-    site ordered = *all;
+    block_rows ordered = *all;
     ordered.turns = job->work->turns;
     sf_turns_clear(ordered.turns, parts);
     const shared_layers task = {&ordered, layers};
@@ -101,11 +101,11 @@ static void by_stretches(const site *all, void (*layers)(const site *at)) {
 }
 
 /* Gradients gather over the stretches in their order, whoever computes them. False: told to stop. */
-static bool await_turn(const site *at) {
+static bool await_turn(const block_rows *at) {
     return at->turns == NULL || sf_turn_await(at->turns, at->first / SF_GROUP_ROWS, at->job->stop);
 }
 
-static void end_turn(const site *at) {
+static void end_turn(const block_rows *at) {
     if (at->turns != NULL) sf_turn_end(at->turns, at->first / SF_GROUP_ROWS);
 }
 
@@ -116,7 +116,7 @@ static sf_drop_mask mask_of(const sf_job *job) {
 }
 
 /* Draws what dropout keeps of a matrix of so many columns: it has an address per sequence. */
-static void draw(uint64_t *kept, const site *at, sf_purpose purpose, size_t columns) {
+static void draw(uint64_t *kept, const block_rows *at, sf_purpose purpose, size_t columns) {
     const sf_drop_mask mask = mask_of(at->job);
     const size_t T = at->job->plan->model->shape.T, end = at->first + at->R;
     for (size_t n = at->first / T; n * T < end && mask.threshold > 0; n++) {
@@ -128,7 +128,7 @@ static void draw(uint64_t *kept, const site *at, sf_purpose purpose, size_t colu
 }
 
 /* The part of queries `first_query` and so on of a head. */
-static sf_head head_of(const site *at, size_t sequence, size_t h, size_t first_query, size_t queries) {
+static sf_head head_of(const block_rows *at, size_t sequence, size_t h, size_t first_query, size_t queries) {
     const sf_job *job = at->job;
     const sf_cpu_plan *plan = job->plan;
     const size_t T = plan->model->shape.T, H = plan->model->shape.H, HCp = plan->rows.HCp;
@@ -158,7 +158,7 @@ static sf_head head_of(const site *at, size_t sequence, size_t h, size_t first_q
 }
 
 /* All queries of every sequence. */
-static void attend(const site *all, void (*kernel)(const sf_head *head)) {
+static void attend(const block_rows *all, void (*kernel)(const sf_head *head)) {
     const sf_shape *s = &all->job->plan->model->shape;
     for (size_t n = 0; n < all->job->n; n++)
         for (size_t h = 0; h < s->H && !sf_stop_asked(all->job->stop); h++) {
@@ -168,14 +168,14 @@ static void attend(const site *all, void (*kernel)(const sf_head *head)) {
 }
 
 /* The queries of a stretch of the only sequence. */
-static void attend_stretch(const site *all, const site *at, void (*kernel)(const sf_head *head)) {
+static void attend_stretch(const block_rows *all, const block_rows *at, void (*kernel)(const sf_head *head)) {
     for (size_t h = 0; h < all->job->plan->model->shape.H; h++) {
         const sf_head head = head_of(all, 0, h, at->first, at->R);
         kernel(&head);
     }
 }
 
-static void clear_keys(const site *all, size_t first, size_t count) {
+static void clear_keys(const block_rows *all, size_t first, size_t count) {
     const sf_shape *s = &all->job->plan->model->shape;
     for (size_t n = 0; n < all->job->n && !all->job->plan->dense; n++)
         for (size_t h = 0; h < s->H; h++) {
@@ -184,7 +184,7 @@ static void clear_keys(const site *all, size_t first, size_t count) {
         }
 }
 
-static void show(const site *at) {
+static void show(const block_rows *at) {
     const sf_observer *observer = at->job->observer;
     const sf_cpu_plan *plan = at->job->plan;
     const sf_trace *t = &at->trace;
@@ -192,24 +192,24 @@ static void show(const site *at) {
     for (size_t n = 0; n < at->job->n; n++) {
         const float *q = t->qkv + n * T * 3 * HCp;
         const float *input = plan->model->shape.norm == SF_PRE_NORM ? t->normed1 : t->input;
-        const sf_sight sight = {.block = at->block,
-                                .sequence = at->job->first + n,
-                                .input = input + n * T * Cp,
-                                .q = q,
-                                .k = q + HCp,
-                                .v = q + 2 * HCp,
-                                .stride = 3 * HCp,
-                                .chosen = t->keys != NULL ? t->keys + n * H * plan->pattern.offsets[T] : NULL,
-                                .offsets = plan->pattern.offsets,
-                                .counts = t->counts != NULL ? t->counts + n * H * T : NULL,
-                                .context = t->context + n * T * HCp,
-                                .attention_rstd = t->rstd1 + n * T,
-                                .mlp_rstd = t->rstd2 + n * T};
-        observer->see(observer->context, at->job->worker, &sight);
+        const sf_attention_view view = {.block = at->block,
+                                        .sequence = at->job->first + n,
+                                        .input = input + n * T * Cp,
+                                        .q = q,
+                                        .k = q + HCp,
+                                        .v = q + 2 * HCp,
+                                        .stride = 3 * HCp,
+                                        .chosen = t->keys != NULL ? t->keys + n * H * plan->pattern.offsets[T] : NULL,
+                                        .offsets = plan->pattern.offsets,
+                                        .counts = t->counts != NULL ? t->counts + n * H * T : NULL,
+                                        .context = t->context + n * T * HCp,
+                                        .attention_rstd = t->rstd1 + n * T,
+                                        .mlp_rstd = t->rstd2 + n * T};
+        observer->observe(observer->context, at->job->worker, &view);
     }
 }
 
-static void project(const site *at) {
+static void project(const block_rows *at) {
     const sf_cpu_plan *plan = at->job->plan;
     const sf_trace *t = &at->trace;
     const size_t Cp = plan->rows.Cp, HCp = plan->rows.HCp, R = at->R;
@@ -222,7 +222,7 @@ static void project(const site *at) {
             false, R, 3 * HCp, Cp);
 }
 
-static void join_and_transform(const site *at) {
+static void join_and_transform(const block_rows *at) {
     const sf_cpu_plan *plan = at->job->plan;
     const sf_shape *s = &plan->model->shape;
     const sf_trace *t = &at->trace;
@@ -259,20 +259,20 @@ static void join_and_transform(const site *at) {
 }
 
 /* Keys nearby: a stretch goes through all layers once the rows that its queries reach are projected. */
-static void block_forward_nearby(const site *all) {
+static void block_forward_nearby(const block_rows *all) {
     size_t projected = 0;
     for (size_t first = 0; first < all->R && !sf_stop_asked(all->job->stop); first += SF_GROUP_ROWS) {
         for (; projected < all->job->plan->reach[first / SF_GROUP_ROWS].ahead; projected += SF_GROUP_ROWS) {
-            const site next = stretch_of(all, projected);
+            const block_rows next = stretch_of(all, projected);
             project(&next);
         }
-        const site at = stretch_of(all, first);
+        const block_rows at = stretch_of(all, first);
         attend_stretch(all, &at, sf_kept_forward);
         join_and_transform(&at);
     }
 }
 
-static void block_forward(const site *all) {
+static void block_forward(const block_rows *all) {
     const sf_cpu_plan *plan = all->job->plan;
     if (plan->reach != NULL) {
         block_forward_nearby(all);
@@ -285,11 +285,11 @@ static void block_forward(const site *all) {
 }
 
 /* Whether there is something that the gradient of the weights adds to. */
-static bool adds(const site *at) {
+static bool adds(const block_rows *at) {
     return at->first > 0 || !at->job->fresh;
 }
 
-static void bias_backward(const site *at, int bias, const float *dy, size_t dy_row, size_t N) {
+static void bias_backward(const block_rows *at, int bias, const float *dy, size_t dy_row, size_t N) {
     if (!await_turn(at)) return;
     sf_rows_sum(at->job->gradient + at->params[bias].offset, adds(at), dy, dy_row, at->R, N);
     end_turn(at);
@@ -297,7 +297,7 @@ static void bias_backward(const site *at, int bias, const float *dy, size_t dy_r
 
 /* Gradient of a linear layer whose outputs come in `groups` padded groups (the heads) of C rows each:
  * adds to weight and bias gradients; dx [R,inputs] = dy W, plus what it held if `add`. */
-static void linear_backward(float *dx, bool add, const site *at, int weight, const float *dy, size_t dy_row,
+static void linear_backward(float *dx, bool add, const block_rows *at, int weight, const float *dy, size_t dy_row,
                             const float *x) {
     const sf_param *w = &at->params[weight], *b = &at->params[weight + 1];
     const sf_packed_weight *back = at->packed->back + (size_t)weight / 2 * at->job->plan->model->shape.H;
@@ -313,7 +313,7 @@ static void linear_backward(float *dx, bool add, const site *at, int weight, con
     }
 }
 
-static void join_and_transform_backward(const site *at) {
+static void join_and_transform_backward(const block_rows *at) {
     const sf_cpu_plan *plan = at->job->plan;
     const sf_shape *s = &plan->model->shape;
     const sf_workspace *work = at->mine;
@@ -342,7 +342,7 @@ static void join_and_transform_backward(const site *at) {
     linear_backward(at->dcontext, false, at, SF_WO, work->branch, Cp, t->context);
 }
 
-static void project_backward(const site *at) {
+static void project_backward(const block_rows *at) {
     const sf_cpu_plan *plan = at->job->plan;
     const sf_trace *t = &at->trace;
     const size_t C = plan->model->shape.C, Cp = plan->rows.Cp, HCp = plan->rows.HCp, R = at->R;
@@ -361,11 +361,11 @@ static void project_backward(const site *at) {
 }
 
 /* As forward: rows are projected back once no later query reaches them. */
-static void block_backward_nearby(const site *all) {
+static void block_backward_nearby(const block_rows *all) {
     const sf_reach *reach = all->job->plan->reach;
     size_t cleared = 0, projected = 0;
     for (size_t first = 0; first < all->R && !sf_stop_asked(all->job->stop); first += SF_GROUP_ROWS, reach++) {
-        const site at = stretch_of(all, first);
+        const block_rows at = stretch_of(all, first);
         const size_t end = first + at.R;
         join_and_transform_backward(&at);
         clear_keys(all, cleared, reach->ahead - cleared);
@@ -374,13 +374,13 @@ static void block_backward_nearby(const site *all) {
         const size_t final = end == all->R ? end : sf_smaller(end, reach[1].behind);
         for (; projected + SF_GROUP_ROWS <= final || (final == all->R && projected < final);
              projected += SF_GROUP_ROWS) {
-            const site done = stretch_of(all, projected);
+            const block_rows done = stretch_of(all, projected);
             project_backward(&done);
         }
     }
 }
 
-static void block_backward(const site *all) {
+static void block_backward(const block_rows *all) {
     const sf_cpu_plan *plan = all->job->plan;
     if (plan->reach != NULL) {
         block_backward_nearby(all);
@@ -414,7 +414,7 @@ static void embed(const sf_job *job) {
     if (job->moment->noise > 0) disturb(job);
     const sf_drop_mask mask = mask_of(job);
     if (mask.threshold == 0) return;
-    const site at = site_of(job, 0);
+    const block_rows at = rows_of_block(job, 0);
     draw(job->work->kept_embedding, &at, SF_DROP_EMBEDDING, plan->model->shape.C);
     sf_rows_drop(job->work->x, false, job->work->x, mask, job->work->kept_embedding, job->n * T, plan->model->shape.C);
 }
@@ -491,14 +491,14 @@ static void run(const sf_job *job) {
     sf_gemm_begin();
     embed(job);
     for (size_t block = 0; block < L && !sf_stop_asked(job->stop); block++) {
-        const site at = site_of(job, block);
+        const block_rows at = rows_of_block(job, block);
         block_forward(&at);
     }
     /* The backward pass needs a complete forward pass: of keys that were never chosen there is no trace. */
     const bool complete = !sf_stop_asked(job->stop);
     for (size_t n = 0; n < job->n && complete; n++) classify(job, n);
     for (size_t block = L; job->gradient != NULL && complete && block-- > 0;) {
-        const site at = site_of(job, block);
+        const block_rows at = rows_of_block(job, block);
         block_backward(&at);
     }
     if (job->gradient != NULL && complete) embed_backward(job);

@@ -109,17 +109,17 @@ const bool *sf_reference_kept(const sf_reference *reference, size_t block) {
     return reference->blocks[block].kept;
 }
 
-typedef struct site { /* where in the computation: the addresses of dropout and random keys */
+typedef struct location { /* where in the computation: the addresses of dropout and random keys */
     const sf_moment *moment;
     size_t sample, block;
     double rate; /* of dropout, 0 in evaluation */
-} site;
+} location;
 
-static sf_index index_at(const site *at, sf_purpose purpose, size_t head) {
+static sf_index index_at(const location *at, sf_purpose purpose, size_t head) {
     return sf_moment_index(at->moment, purpose, at->block, head, at->sample);
 }
 
-static void drop(double *x, const site *at, sf_purpose purpose, size_t T, size_t columns) {
+static void drop(double *x, const location *at, sf_purpose purpose, size_t T, size_t columns) {
     const sf_index index = index_at(at, purpose, 0);
     sf_ref_drop(x, x, at->rate, &index, T, columns);
 }
@@ -133,7 +133,7 @@ static sf_ref_linear linear_of(const sf_param *params) {
 }
 
 /* softmax over the kept scores of each query, then the mean of the values under the (dropped) weights. */
-static void attend(sf_reference *r, block_trace *b, const site *at) {
+static void attend(sf_reference *r, block_trace *b, const location *at) {
     const sf_shape *s = &r->model->shape;
     const size_t T = s->T, C = s->C, H = s->H;
     const double scale = s->inverse_temperature / sqrt((double)C);
@@ -176,7 +176,7 @@ static void attend(sf_reference *r, block_trace *b, const site *at) {
     }
 }
 
-static void attend_backward(sf_reference *r, const block_trace *b, const site *at) {
+static void attend_backward(sf_reference *r, const block_trace *b, const location *at) {
     const sf_shape *s = &r->model->shape;
     const size_t T = s->T, C = s->C, H = s->H;
     const double scale = s->inverse_temperature / sqrt((double)C);
@@ -215,7 +215,7 @@ static void attend_backward(sf_reference *r, const block_trace *b, const site *a
     }
 }
 
-static void block_forward(sf_reference *r, const double *params, const site *at) {
+static void block_forward(sf_reference *r, const double *params, const location *at) {
     const sf_shape *s = &r->model->shape;
     const size_t T = s->T, C = s->C, F = s->F;
     const sf_param *p = sf_model_block(r->model, at->block);
@@ -252,7 +252,7 @@ static void block_forward(sf_reference *r, const double *params, const site *at)
 }
 
 /* dx holds the gradient of the block's output on entry and of its input on return. */
-static void block_backward(sf_reference *r, double *gradient, const double *params, const site *at) {
+static void block_backward(sf_reference *r, double *gradient, const double *params, const location *at) {
     const sf_shape *s = &r->model->shape;
     const size_t T = s->T, C = s->C, F = s->F;
     const sf_param *p = sf_model_block(r->model, at->block);
@@ -287,7 +287,7 @@ static void block_backward(sf_reference *r, double *gradient, const double *para
     add_to(r->dx, r->dbranch, T * C);
 }
 
-static void embed(sf_reference *r, const double *params, const int32_t *tokens /* [T] */, const site *at) {
+static void embed(sf_reference *r, const double *params, const int32_t *tokens /* [T] */, const location *at) {
     const size_t T = r->model->shape.T, C = r->model->shape.C;
     const sf_param *embedding = sf_model_embedding(r->model);
     for (size_t t = 0; t < T; t++)
@@ -300,7 +300,7 @@ static void embed(sf_reference *r, const double *params, const int32_t *tokens /
     drop(r->x, at, SF_DROP_EMBEDDING, T, C);
 }
 
-static void embed_backward(sf_reference *r, double *gradient, const int32_t *tokens /* [T] */, const site *at) {
+static void embed_backward(sf_reference *r, double *gradient, const int32_t *tokens /* [T] */, const location *at) {
     const size_t T = r->model->shape.T, C = r->model->shape.C;
     const sf_param *embedding = sf_model_embedding(r->model);
     drop(r->dx, at, SF_DROP_EMBEDDING, T, C);
@@ -327,7 +327,7 @@ void sf_reference_run(sf_reference *r, double *loss, double *logits /* [B,classe
     *loss = 0;
     if (gradient != NULL) memset(gradient, 0, r->model->size * sizeof *gradient);
     for (size_t n = 0; n < batch->B; n++) {
-        site at = {.moment = moment, .sample = n, .rate = moment->training ? s->dropout : 0};
+        location at = {.moment = moment, .sample = n, .rate = moment->training ? s->dropout : 0};
         const int32_t *tokens = batch->tokens + n * T;
         embed(r, params, tokens, &at);
         for (at.block = 0; at.block < s->L; at.block++) block_forward(r, params, &at);

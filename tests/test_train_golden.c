@@ -20,12 +20,12 @@ static void every_golden_file_passes(void **state) {
     assert_true(files.gl_pathc >= 18);
     size_t failed = 0;
     for (size_t i = 0; i < files.gl_pathc; i++) {
-        sf_parity parity;
-        if (sf_parity_check(&parity, files.gl_pathv[i]) != SF_OK) fail_msg("%s", sf_message());
-        printf("  %s: reference %.1e, f32 %.1e (%s)\n", files.gl_pathv[i], parity.reference.worst, parity.f32.worst,
-               parity.f32.worst_name);
-        failed += !(parity.reference.worst <= 1e-9 && parity.f32.worst <= 2e-5 && parity.reference.passes &&
-                    parity.f32.passes);
+        sf_golden golden;
+        if (sf_golden_check(&golden, files.gl_pathv[i]) != SF_OK) fail_msg("%s", sf_message());
+        printf("  %s: reference %.1e, f32 %.1e (%s)\n", files.gl_pathv[i], golden.reference.worst, golden.f32.worst,
+               golden.f32.worst_name);
+        failed += !(golden.reference.worst <= 1e-9 && golden.f32.worst <= 2e-5 && golden.reference.passes &&
+                    golden.f32.passes);
     }
     globfree(&files);
     assert_int_equal(failed, 0);

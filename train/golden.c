@@ -1,4 +1,4 @@
-#include "semfocus/parity.h"
+#include "semfocus/golden.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -6,8 +6,8 @@
 
 #include "base/text.h"
 #include "io/safetensors.h"
-#include "kernels/cpu/cpu.h"
 #include "kernels/reference/reference.h"
+#include "train/evaluator.h"
 #include "train/optimizer.h"
 
 enum { GOLDEN_STEPS = 3, LOSSES = GOLDEN_STEPS + 1 };
@@ -179,7 +179,7 @@ static void golden_close(golden *g) {
     sf_release(g->logits);
 }
 
-static void compare(sf_parity_path *path, const char *name, double ours, double theirs, double floor) {
+static void compare(sf_golden_path *path, const char *name, double ours, double theirs, double floor) {
     const double scale = fmax(fabs(theirs), floor);
     double error = ours == theirs ? 0 : fabs(ours - theirs) / scale;
     if (!isfinite(ours) || !isfinite(theirs) || isnan(error)) error = INFINITY;
@@ -188,7 +188,7 @@ static void compare(sf_parity_path *path, const char *name, double ours, double 
     snprintf(path->worst_name, sizeof path->worst_name, "%s", name);
 }
 
-static void compare_gradient(sf_parity_path *path, const golden *g, const double *gradient /* [size] */) {
+static void compare_gradient(sf_golden_path *path, const golden *g, const double *gradient /* [size] */) {
     for (size_t p = 0; p < g->model.param_count; p++) {
         const sf_param *param = &g->model.params[p];
         char name[sizeof path->worst_name];
@@ -203,14 +203,15 @@ static void compare_gradient(sf_parity_path *path, const golden *g, const double
 
 /* One way to compute: loss, logits and gradient of params, in double whatever it computes in. */
 typedef struct engine {
-    sf_parity_path *path;
-    double *gradient;                                      /* [size] */
-    double *logits;                                        /* [B,classes] */
-    double (*run)(struct engine *engine, const golden *g); /* returns the loss */
-    void (*step)(struct engine *engine, const golden *g, double clip_factor);
-    void *params, *worker;
-    sf_cpu_plan *plan;
-    float *narrow_gradient, *narrow_logits;
+    sf_golden_path *path;
+    double *gradient; /* [size] */
+    double *logits;   /* [B,classes] */
+    sf_status (*run)(struct engine *engine, double *loss, const golden *g);
+    sf_status (*step)(struct engine *engine, const golden *g);
+    sf_reference *reference; /* in double */
+    double *params;
+    sf_evaluator evaluator; /* in f32 */
+    float *narrow_params, *narrow_gradient, *narrow_logits;
 } engine;
 
 static double norm_of(const double *gradient, size_t size) {
@@ -219,114 +220,101 @@ static double norm_of(const double *gradient, size_t size) {
     return sqrt(total);
 }
 
-static void check_engine(engine *e, const golden *g) {
+static sf_status check_engine(engine *e, const golden *g) {
     for (int step = 0; step < LOSSES; step++) {
-        const double loss = e->run(e, g), norm = norm_of(e->gradient, g->model.size);
+        double loss;
+        SF_TRY(e->run(e, &loss, g));
         compare(e->path, "losses", loss, g->losses[step], 0);
         if (step == 0) {
             for (size_t i = 0; i < g->B * g->model.shape.classes; i++)
                 compare(e->path, "logits", e->logits[i], g->logits[i], 0);
-            compare(e->path, "grad_norm", norm, g->gradient_norm, 0);
+            compare(e->path, "grad_norm", norm_of(e->gradient, g->model.size), g->gradient_norm, 0);
             compare_gradient(e->path, g, e->gradient);
         }
-        e->step(e, g, sf_clip_factor(norm, g->clip));
+        SF_TRY(e->step(e, g));
     }
     e->path->passes = e->path->worst <= e->path->limit;
+    return SF_OK;
 }
 
-static double reference_run(engine *e, const golden *g) {
-    const sf_batch batch = {g->tokens, g->labels, g->B};
-    double loss;
-    sf_reference_run(e->worker, &loss, e->logits, e->gradient, e->params, &batch, &(sf_moment){0});
-    return loss;
+static sf_batch batch_of(const golden *g) {
+    return (sf_batch){g->tokens, g->labels, g->B};
 }
 
-static void reference_step(engine *e, const golden *g, double clip_factor) {
-    double *params = e->params;
-    for (size_t i = 0; i < g->model.size; i++) params[i] -= g->lr * clip_factor * e->gradient[i];
+static sf_status reference_run(engine *e, double *loss, const golden *g) {
+    const sf_batch batch = batch_of(g);
+    sf_reference_run(e->reference, loss, e->logits, e->gradient, e->params, &batch, &(sf_moment){0});
+    return SF_OK;
 }
 
-static sf_status check_reference(sf_parity_path *path, const golden *g, double *gradient, double *logits) {
-    sf_reference *reference = NULL;
-    double *params = NULL;
-    sf_status status = sf_reference_create(&reference, &g->model);
-    if (status == SF_OK) status = SF_NEW(&params, g->model.size);
-    if (status == SF_OK) {
-        memcpy(params, g->params, g->model.size * sizeof *params);
-        check_engine(&(engine){.path = path,
-                               .gradient = gradient,
-                               .logits = logits,
-                               .run = reference_run,
-                               .step = reference_step,
-                               .params = params,
-                               .worker = reference},
-                     g);
-    }
-    sf_release(params);
-    sf_reference_destroy(reference);
-    return status;
+static sf_status reference_step(engine *e, const golden *g) {
+    const double factor = sf_clip_factor(norm_of(e->gradient, g->model.size), g->clip);
+    for (size_t i = 0; i < g->model.size; i++) e->params[i] -= g->lr * factor * e->gradient[i];
+    return SF_OK;
 }
 
-static double f32_run(engine *e, const golden *g) {
-    const sf_batch batch = {g->tokens, g->labels, g->B};
+static sf_status check_reference(engine *e, const golden *g) {
+    SF_TRY(sf_reference_create(&e->reference, &g->model));
+    SF_TRY(SF_NEW(&e->params, g->model.size));
+    memcpy(e->params, g->params, g->model.size * sizeof *e->params);
+    return check_engine(e, g);
+}
+
+static sf_status f32_run(engine *e, double *loss, const golden *g) {
+    const sf_batch batch = batch_of(g);
     const sf_moment moment = {0};
-    double loss;
+    const float *params = e->narrow_params;
     sf_evaluation unused;
-    sf_cpu_evaluate(e->worker, &unused, e->narrow_logits, e->plan, e->params, &batch, &moment);
-    sf_cpu_gradient(e->worker, &loss, e->narrow_gradient, e->plan, e->params, &batch, &moment);
+    SF_TRY(sf_evaluator_evaluate(&e->evaluator, &unused, e->narrow_logits, &params, 1, &batch, &moment));
+    SF_TRY(sf_evaluator_gradient(&e->evaluator, loss, e->narrow_gradient, params, &batch, &moment));
     for (size_t i = 0; i < g->B * g->model.shape.classes; i++) e->logits[i] = e->narrow_logits[i];
     for (size_t i = 0; i < g->model.size; i++) e->gradient[i] = e->narrow_gradient[i];
-    return loss;
+    return SF_OK;
 }
 
-static void f32_step(engine *e, const golden *g, double clip_factor) {
+static sf_status f32_step(engine *e, const golden *g) {
+    const sf_batch batch = batch_of(g);
     sf_config config;
     sf_config_init(&config);
-    float *const none[2] = {NULL, NULL};
-    sf_optimizer_update(e->params, none, e->narrow_gradient, (float)clip_factor, &config, g->lr, 1, g->model.size);
+    config.clip = g->clip;
+    double loss;
+    return sf_evaluator_step(&e->evaluator, &loss, &e->narrow_params,
+                             &(sf_update){.config = &config, .lr = g->lr, .step = 1}, &batch, &(sf_moment){0});
 }
 
-static sf_status check_f32(sf_parity_path *path, const golden *g, double *gradient, double *logits) {
-    sf_cpu_plan *plan = NULL;
-    sf_cpu_crew *crew = NULL;
-    float *params = NULL, *narrow_gradient = NULL, *narrow_logits = NULL;
-    sf_status status = sf_cpu_plan_create(&plan, &g->model, SF_F32);
-    if (status == SF_OK) status = sf_cpu_crew_create(&crew, &plan, 1, 1, g->B);
-    if (status == SF_OK) status = SF_NEW(&params, g->model.size);
-    if (status == SF_OK) status = SF_NEW(&narrow_gradient, g->model.size);
-    if (status == SF_OK) status = SF_NEW(&narrow_logits, g->B * g->model.shape.classes);
-    if (status == SF_OK) {
-        for (size_t i = 0; i < g->model.size; i++) params[i] = (float)g->params[i];
-        check_engine(&(engine){.path = path,
-                               .gradient = gradient,
-                               .logits = logits,
-                               .run = f32_run,
-                               .step = f32_step,
-                               .params = params,
-                               .worker = crew,
-                               .plan = plan,
-                               .narrow_gradient = narrow_gradient,
-                               .narrow_logits = narrow_logits},
-                     g);
-    }
-    sf_release(params);
-    sf_release(narrow_gradient);
-    sf_release(narrow_logits);
-    sf_cpu_crew_destroy(crew);
-    sf_cpu_plan_destroy(plan);
-    return status;
+static sf_status check_f32(engine *e, const golden *g) {
+    SF_TRY(sf_evaluator_open(&e->evaluator, &(sf_machine){.threads = 1}, SF_TRAINING_WORK, &g->model, SF_F32, g->B, 1));
+    SF_TRY(SF_NEW(&e->narrow_params, g->model.size));
+    SF_TRY(SF_NEW(&e->narrow_gradient, g->model.size));
+    SF_TRY(SF_NEW(&e->narrow_logits, g->B * g->model.shape.classes));
+    for (size_t i = 0; i < g->model.size; i++) e->narrow_params[i] = (float)g->params[i];
+    return check_engine(e, g);
 }
 
-sf_status sf_parity_check(sf_parity *out, const char *path) {
-    *out = (sf_parity){.reference.limit = SF_PARITY_REFERENCE_LIMIT, .f32.limit = SF_PARITY_F32_LIMIT};
+static void close_engine(engine *e) {
+    sf_reference_destroy(e->reference);
+    sf_evaluator_close(&e->evaluator);
+    sf_release(e->params);
+    sf_release(e->narrow_params);
+    sf_release(e->narrow_gradient);
+    sf_release(e->narrow_logits);
+}
+
+sf_status sf_golden_check(sf_golden *out, const char *path) {
+    *out = (sf_golden){.reference.limit = SF_GOLDEN_REFERENCE_LIMIT, .f32.limit = SF_GOLDEN_F32_LIMIT};
     golden g = {0};
     double *gradient = NULL, *logits = NULL;
-    sf_status status = sf_cpu_check_isa(SF_F32);
+    sf_status status = sf_backend_check(SF_CPU, SF_F32);
     if (status == SF_OK) status = golden_open(&g, path);
     if (status == SF_OK) status = SF_NEW(&gradient, g.model.size);
     if (status == SF_OK) status = SF_NEW(&logits, g.B * g.model.shape.classes);
-    if (status == SF_OK) status = check_reference(&out->reference, &g, gradient, logits);
-    if (status == SF_OK) status = check_f32(&out->f32, &g, gradient, logits);
+    engine reference = {
+        .path = &out->reference, .gradient = gradient, .logits = logits, .run = reference_run, .step = reference_step};
+    engine f32 = {.path = &out->f32, .gradient = gradient, .logits = logits, .run = f32_run, .step = f32_step};
+    if (status == SF_OK) status = check_reference(&reference, &g);
+    if (status == SF_OK) status = check_f32(&f32, &g);
+    close_engine(&reference);
+    close_engine(&f32);
     sf_release(gradient);
     sf_release(logits);
     golden_close(&g);

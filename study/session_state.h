@@ -1,0 +1,77 @@
+/* What the workers of a session share: the runs and who is at them, the store, events. */
+#ifndef SF_STUDY_SESSION_STATE_H
+#define SF_STUDY_SESSION_STATE_H
+
+#include <pthread.h>
+
+#include "semfocus/session.h"
+#include "store/store.h"
+#include "train/backend.h"
+
+typedef enum sf_session_progress { SF_RUN_OPEN, SF_RUN_TAKEN, SF_RUN_OVER } sf_session_progress;
+
+typedef struct sf_listed_run { /* one run of the list */
+    const sf_planned_run *plan;
+    sf_stored_run stored; /* as it was when it was taken */
+    sf_session_progress progress;
+    bool interrupted;
+    bool on_cpu; /* its own backend does not support it, or was lost */
+    bool has_demand;
+    sf_demand demand; /* known once its data was looked at */
+    sf_shape shape;
+} sf_listed_run;
+
+typedef struct sf_session_state { /* store, runs and events under the lock */
+    sf_store *store;
+    const sf_session *session;
+    sf_execution execution;
+    sf_machine machine; /* its notes become events */
+    pthread_mutex_t lock;
+    sf_listed_run *runs; /* [count] */
+    size_t count;
+    bool waiting_said;
+    uint64_t *notes; /* [note_count]: hashes of the sentences that were said */
+    size_t note_count, note_room;
+    int threads; /* that the session may use: how many work at a run is no property of the run */
+    size_t failed;
+    sf_status fatal; /* the store itself fails: nobody goes on */
+    char fatal_message[SF_RUN_MESSAGE_SIZE];
+} sf_session_state;
+
+/* Store calls of a worker. */
+#define SF_LOCKED(state, status, call)                                                                                 \
+    do {                                                                                                               \
+        pthread_mutex_lock(&(state)->lock);                                                                            \
+        (status) = (call);                                                                                             \
+        pthread_mutex_unlock(&(state)->lock);                                                                          \
+    } while (0)
+
+bool sf_session_told_to_stop(const sf_session_state *state);
+
+/* Tells the caller. The first is for those who hold the lock. */
+void sf_session_emit(const sf_session_state *state, sf_event event);
+void sf_session_announce(sf_session_state *state, sf_event event);
+/* An event for a sentence, once per sentence. */
+void sf_session_note(void *state, const char *sentence);
+
+/* The run is over: done, stopped (SF_INTERRUPTED) or failed with the message of this thread. `begun`: the store says
+ * that it is under way. */
+void sf_session_end_run(sf_session_state *state, size_t index, sf_status status, bool begun);
+
+/* Runs that are open for this kind of backend: those that its own takes, or those that are left to the CPU. */
+bool sf_session_is_open_for(const sf_session_state *state, size_t index, const sf_backend *backend);
+
+/* Claims run `index` if it is free and still needs work; *claim stays -1 otherwise. With the lock. A run that needs
+ * none is over. */
+sf_status sf_session_try_to_take(int *claim, sf_session_state *state, size_t index);
+/* Whether the store already has what is asked for. A run whose files cannot be reached is not: whoever takes it says
+ * why. */
+sf_status sf_session_is_satisfied(bool *out, const sf_session_state *state, const sf_listed_run *run);
+/* Removes what a process left that died after a checkpoint; with the lock. */
+sf_status sf_session_tidy(sf_session_state *state, const sf_listed_run *run);
+
+/* Trains fleets on a backend until no run is left for it. `wait`: also for runs that other processes are at.
+ * `side_by_side` says how many such workers there are. */
+void sf_session_work(sf_session_state *state, const sf_backend *backend, size_t side_by_side, bool wait);
+
+#endif

@@ -1,0 +1,51 @@
+/* The parts of the CPU backend: fleets and evaluators, over the workers of kernels/cpu. */
+#ifndef SF_TRAIN_CPU_CPU_BACKEND_H
+#define SF_TRAIN_CPU_CPU_BACKEND_H
+
+#include "kernels/cpu/cpu.h"
+#include "train/backend.h"
+
+/* How the cores are shared: a model per core where there are enough of them, all cores inside one model otherwise. Both
+ * compute the same bits. */
+typedef struct sf_cpu_layout {
+    size_t workspaces; /* models at a time */
+    size_t workers;    /* threads at each */
+} sf_cpu_layout;
+
+sf_cpu_layout sf_cpu_layout_for(size_t models, size_t threads);
+
+typedef struct sf_cpu_step { /* what a training step did */
+    double loss, norm;       /* of the gradient; the weights are as they were if one is not finite */
+} sf_cpu_step;
+
+/* Gradient, clipping and update. SF_INTERRUPTED, and nothing has happened, if *stop is set by then. */
+sf_status sf_cpu_train_step(sf_cpu_crew *crew, sf_cpu_step *out, float *gradient /* [size] */, const sf_cpu_plan *plan,
+                            const sf_model *model, float *const *blocks /* [1 + moments] */, const sf_update *update,
+                            const sf_batch *batch, const sf_moment *moment, const atomic_int *stop);
+
+sf_status sf_cpu_fleet_open(void **out, const sf_demand *demand, size_t capacity, size_t threads);
+void sf_cpu_fleet_close(void *fleet);
+sf_status sf_cpu_fleet_add(void *fleet, size_t s, sf_member *member);
+sf_status sf_cpu_fleet_remove(void *fleet, size_t s);
+sf_status sf_cpu_fleet_advance(void *fleet, const sf_watch *watch);
+sf_status sf_cpu_fleet_read(void *fleet, size_t s, size_t block, float *values /* [size] */);
+sf_status sf_cpu_fleet_write(void *fleet, size_t s, size_t block, const float *values /* [size] */);
+sf_status sf_cpu_fleet_evaluate(void *fleet, size_t s, sf_epoch *out);
+sf_status sf_cpu_fleet_bytes(size_t *out, const sf_demand *demand); /* per model */
+
+sf_status sf_cpu_evaluator_open(void **out, const sf_demand *demand, const sf_model *model, size_t models,
+                                size_t threads);
+void sf_cpu_evaluator_close(void *evaluator);
+void sf_cpu_evaluator_obey(void *evaluator, const atomic_int *stop);
+size_t sf_cpu_evaluator_workers(const void *evaluator);
+sf_status sf_cpu_evaluator_evaluate(void *evaluator, sf_evaluation *out /* [S] */, float *logits /* [S,B,classes] */,
+                                    const float *const *params /* [S][size] */, size_t S, const sf_batch *batch,
+                                    const sf_moment *moment);
+sf_status sf_cpu_evaluator_observe(void *evaluator, const sf_observer *observer, const float *params /* [size] */,
+                                   const sf_batch *batch, const sf_moment *moment);
+sf_status sf_cpu_evaluator_gradient(void *evaluator, double *loss, float *gradient /* [size] */,
+                                    const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
+sf_status sf_cpu_evaluator_step(void *evaluator, double *loss, float *const *blocks /* [1 + moments] */,
+                                const sf_update *update, const sf_batch *batch, const sf_moment *moment);
+
+#endif

@@ -1,0 +1,106 @@
+#include <omp.h>
+
+#include "base/stop.h"
+#include "base/threads.h"
+#include "train/cpu/cpu_backend.h"
+
+typedef struct cpu_evaluator {
+    const sf_model *model;
+    sf_cpu_plan *plan;
+    sf_cpu_layout layout;
+    sf_cpu_crew **crews;    /* [workspaces] */
+    float *gradient;        /* [size] of a training step */
+    const atomic_int *stop; /* may be NULL */
+} cpu_evaluator;
+
+void sf_cpu_evaluator_close(void *opaque) {
+    cpu_evaluator *e = opaque;
+    if (e == NULL) return;
+    for (size_t i = 0; e->crews != NULL && i < e->layout.workspaces; i++) sf_cpu_crew_destroy(e->crews[i]);
+    sf_cpu_plan_destroy(e->plan);
+    sf_release(e->crews);
+    sf_release(e->gradient);
+    sf_release(e);
+}
+
+static sf_status open_parts(cpu_evaluator *e, const sf_demand *demand) {
+    SF_TRY(sf_cpu_plan_create(&e->plan, e->model, demand->precision));
+    SF_TRY(SF_NEW(&e->crews, e->layout.workspaces));
+    for (size_t i = 0; i < e->layout.workspaces; i++)
+        SF_TRY(sf_cpu_crew_create(&e->crews[i], &e->plan, 1, e->layout.workers, demand->batch));
+    if (demand->work == SF_TRAINING_WORK) SF_TRY(SF_NEW(&e->gradient, e->model->size));
+    return sf_threads_start(e->layout.workspaces);
+}
+
+sf_status sf_cpu_evaluator_open(void **out, const sf_demand *demand, const sf_model *model, size_t models,
+                                size_t threads) {
+    *out = NULL;
+    cpu_evaluator *e;
+    SF_TRY(SF_NEW(&e, 1));
+    e->model = model;
+    e->layout = sf_cpu_layout_for(models, threads);
+    const sf_status status = open_parts(e, demand);
+    if (status != SF_OK)
+        sf_cpu_evaluator_close(e);
+    else
+        *out = e;
+    return status;
+}
+
+void sf_cpu_evaluator_obey(void *opaque, const atomic_int *stop) {
+    cpu_evaluator *e = opaque;
+    e->stop = stop;
+    for (size_t i = 0; i < e->layout.workspaces; i++) sf_cpu_crew_obey(e->crews[i], stop);
+}
+
+size_t sf_cpu_evaluator_workers(const void *opaque) {
+    const cpu_evaluator *e = opaque;
+    return e->layout.workers;
+}
+
+static sf_status ended(const cpu_evaluator *e) {
+    if (sf_stop_asked(e->stop)) return sf_fail(SF_INTERRUPTED, "stopped on request");
+    return sf_attention_check_fault(&e->model->shape.attention);
+}
+
+sf_status sf_cpu_evaluator_evaluate(void *opaque, sf_evaluation *out /* [S] */, float *logits /* [S,B,classes] */,
+                                    const float *const *params /* [S][size] */, size_t S, const sf_batch *batch,
+                                    const sf_moment *moment) {
+    const cpu_evaluator *e = opaque;
+    const size_t row = logits != NULL ? batch->B * e->model->shape.classes : 0;
+    if (e->layout.workspaces == 1) { /* outside of a region, where those inside of a model keep their threads */
+        for (size_t s = 0; s < S; s++)
+            sf_cpu_evaluate(e->crews[0], &out[s], logits + s * row, e->plan, params[s], batch, moment);
+    } else {
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)e->layout.workspaces)
+        for (size_t s = 0; s < S; s++)
+            sf_cpu_evaluate(e->crews[omp_get_thread_num()], &out[s], logits + s * row, e->plan, params[s], batch,
+                            moment);
+    }
+    return ended(e);
+}
+
+sf_status sf_cpu_evaluator_observe(void *opaque, const sf_observer *observer, const float *params /* [size] */,
+                                   const sf_batch *batch, const sf_moment *moment) {
+    const cpu_evaluator *e = opaque;
+    sf_cpu_observe(e->crews[0], observer, e->plan, params, batch, moment);
+    return ended(e);
+}
+
+sf_status sf_cpu_evaluator_gradient(void *opaque, double *loss, float *gradient /* [size] */,
+                                    const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+    const cpu_evaluator *e = opaque;
+    sf_cpu_gradient(e->crews[0], loss, gradient, e->plan, params, batch, moment);
+    return ended(e);
+}
+
+sf_status sf_cpu_evaluator_step(void *opaque, double *loss, float *const *blocks /* [1 + moments] */,
+                                const sf_update *update, const sf_batch *batch, const sf_moment *moment) {
+    const cpu_evaluator *e = opaque;
+    sf_cpu_step step;
+    if (sf_cpu_train_step(e->crews[0], &step, e->gradient, e->plan, e->model, blocks, update, batch, moment, e->stop) !=
+        SF_OK)
+        return ended(e);
+    *loss = step.loss;
+    return ended(e);
+}

@@ -1,0 +1,323 @@
+/* Fleets on CPU cores. Models take turns on workspaces that are large enough for each of them. */
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "base/sizes.h"
+#include "base/stop.h"
+#include "base/threads.h"
+#include "train/cpu/cpu_backend.h"
+#include "train/optimizer.h"
+
+typedef struct trained_model { /* one member's */
+    sf_member *member;         /* NULL: the place is free */
+    sf_demand demand;
+    sf_cpu_plan *plan;
+    size_t block_count;
+    float *blocks[SF_MOST_BLOCKS]; /* [size] each: weights, and what the optimizer keeps */
+    float *before[SF_MOST_BLOCKS]; /* as they were before the epoch under way */
+} trained_model;
+
+typedef struct workspace { /* what one model in flight needs */
+    sf_cpu_crew *crew;
+    float *gradient; /* [size] */
+    uint32_t *order; /* [training sequences] */
+    int32_t *tokens; /* [B,T] */
+    int32_t *labels; /* [B] */
+} workspace;
+
+typedef struct workspace_size {
+    size_t batch, size, positions, sequences;
+} workspace_size;
+
+typedef struct cpu_fleet {
+    trained_model *models; /* [capacity] */
+    size_t capacity;
+    sf_cpu_layout layout;
+    workspace *workspaces; /* [layout.workspaces] */
+    workspace_size room;   /* of each; 0: there are none yet */
+} cpu_fleet;
+
+static void close_workspaces(workspace *workspaces, size_t count) {
+    for (size_t i = 0; workspaces != NULL && i < count; i++) {
+        sf_cpu_crew_destroy(workspaces[i].crew);
+        sf_release(workspaces[i].gradient);
+        sf_release(workspaces[i].order);
+        sf_release(workspaces[i].tokens);
+        sf_release(workspaces[i].labels);
+    }
+    sf_release(workspaces);
+}
+
+static void close_model(trained_model *m) {
+    sf_cpu_plan_destroy(m->plan);
+    for (size_t i = 0; i < SF_MOST_BLOCKS; i++) {
+        sf_release(m->blocks[i]);
+        sf_release(m->before[i]);
+    }
+    *m = (trained_model){0};
+}
+
+void sf_cpu_fleet_close(void *opaque) {
+    cpu_fleet *fleet = opaque;
+    if (fleet == NULL) return;
+    for (size_t s = 0; fleet->models != NULL && s < fleet->capacity; s++) close_model(&fleet->models[s]);
+    close_workspaces(fleet->workspaces, fleet->layout.workspaces);
+    sf_release(fleet->models);
+    sf_release(fleet);
+}
+
+sf_status sf_cpu_fleet_open(void **out, const sf_demand *demand, size_t capacity, size_t threads) {
+    *out = NULL;
+    SF_TRY(sf_cpu_check_isa(demand->precision));
+    cpu_fleet *fleet;
+    SF_TRY(SF_NEW(&fleet, 1));
+    fleet->capacity = capacity;
+    fleet->layout = sf_cpu_layout_for(capacity, threads);
+    sf_status status = SF_NEW(&fleet->models, capacity);
+    if (status == SF_OK) status = sf_threads_start(fleet->layout.workspaces);
+    if (status != SF_OK) {
+        sf_cpu_fleet_close(fleet);
+        return status;
+    }
+    *out = fleet;
+    return SF_OK;
+}
+
+static workspace_size size_for(const sf_demand *demand, const sf_model *model) {
+    return (workspace_size){
+        .batch = demand->batch, .size = model->size, .positions = model->shape.T, .sequences = demand->sequences};
+}
+
+static workspace_size larger_of(workspace_size a, workspace_size b) {
+    return (workspace_size){.batch = sf_larger(a.batch, b.batch),
+                            .size = sf_larger(a.size, b.size),
+                            .positions = sf_larger(a.positions, b.positions),
+                            .sequences = sf_larger(a.sequences, b.sequences)};
+}
+
+static bool fits(const cpu_fleet *fleet, const trained_model *m) {
+    const workspace_size size = size_for(&m->demand, &m->member->model), room = fleet->room;
+    return size.batch <= room.batch && size.size <= room.size && size.positions <= room.positions &&
+           size.sequences <= room.sequences && sf_cpu_crew_fits(fleet->workspaces[0].crew, m->plan, size.batch);
+}
+
+static sf_status open_workspace(workspace *out, const workspace_size *size, sf_cpu_plan *const *plans, size_t count,
+                                size_t workers) {
+    SF_TRY(sf_cpu_crew_create(&out->crew, plans, count, workers, size->batch));
+    SF_TRY(SF_NEW(&out->gradient, size->size));
+    SF_TRY(SF_NEW(&out->order, size->sequences));
+    SF_TRY(SF_NEW(&out->tokens, size->batch * size->positions));
+    return SF_NEW(&out->labels, size->batch);
+}
+
+/* New workspaces that are large enough for every member take the place of the old ones. */
+static sf_status enlarge(cpu_fleet *fleet) {
+    sf_cpu_plan **plans;
+    size_t count = 0;
+    workspace *larger = NULL;
+    workspace_size room = {0};
+    SF_TRY(SF_NEW(&plans, fleet->capacity));
+    for (size_t s = 0; s < fleet->capacity; s++) {
+        const trained_model *m = &fleet->models[s];
+        if (m->member == NULL) continue;
+        plans[count++] = m->plan;
+        room = larger_of(room, size_for(&m->demand, &m->member->model));
+    }
+    sf_status status = SF_NEW(&larger, fleet->layout.workspaces);
+    for (size_t i = 0; i < fleet->layout.workspaces && status == SF_OK; i++)
+        status = open_workspace(&larger[i], &room, plans, count, fleet->layout.workers);
+    sf_release(plans);
+    if (status == SF_OK) {
+        workspace *old = fleet->workspaces;
+        fleet->workspaces = larger;
+        fleet->room = room;
+        larger = old;
+    }
+    close_workspaces(larger, fleet->layout.workspaces);
+    return status;
+}
+
+static sf_status open_model(trained_model *m, sf_member *member) {
+    m->member = member;
+    m->demand = sf_member_demand(member);
+    m->block_count = 1 + m->demand.moments;
+    SF_TRY(sf_cpu_plan_create(&m->plan, &member->model, m->demand.precision));
+    for (size_t i = 0; i < m->block_count; i++) {
+        SF_TRY(SF_NEW(&m->blocks[i], member->model.size));
+        SF_TRY(SF_NEW(&m->before[i], member->model.size));
+    }
+    sf_model_initialize(m->blocks[0], &member->model, (uint32_t)member->config.seed);
+    return SF_OK;
+}
+
+sf_status sf_cpu_fleet_add(void *opaque, size_t s, sf_member *member) {
+    cpu_fleet *fleet = opaque;
+    trained_model *m = &fleet->models[s];
+    sf_status status = open_model(m, member);
+    if (status == SF_OK && (fleet->workspaces == NULL || !fits(fleet, m))) status = enlarge(fleet);
+    if (status != SF_OK) close_model(m);
+    return status;
+}
+
+sf_status sf_cpu_fleet_remove(void *opaque, size_t s) {
+    cpu_fleet *fleet = opaque;
+    close_model(&fleet->models[s]);
+    return SF_OK;
+}
+
+sf_status sf_cpu_fleet_bytes(size_t *out, const sf_demand *demand) {
+    sf_model model;
+    sf_cpu_plan *plan;
+    SF_TRY(sf_model_create(&model, demand->shape));
+    const sf_status status = sf_cpu_plan_create(&plan, &model, demand->precision);
+    const workspace_size size = size_for(demand, &model);
+    if (status == SF_OK)
+        *out = 2 * (1 + demand->moments) * size.size * sizeof(float) + sf_cpu_crew_bytes(plan, 1, size.batch) +
+               size.size * sizeof(float) + size.sequences * sizeof(uint32_t) +
+               size.batch * (size.positions + 1) * sizeof(int32_t);
+    sf_cpu_plan_destroy(plan);
+    sf_model_destroy(&model);
+    return status;
+}
+
+/* Writes sequence `i` as row n of the batch. */
+static void place(const workspace *at, size_t n, const sf_member *member, const sf_dataset *data, size_t i) {
+    const size_t T = member->model.shape.T;
+    sf_run_data_lay_out(at->tokens + n * T, member->data, data, i, T, member->model.shape.attention.globals);
+    at->labels[n] = sf_dataset_label(data, i);
+}
+
+typedef enum ending { COMPLETE, DIVERGED, STOPPED, FAULTY } ending; /* faulty: its mechanism breaks its rules */
+
+typedef struct epoch_watch { /* of one member */
+    const sf_watch *watch;   /* may be NULL */
+    size_t s;
+} epoch_watch;
+
+static const atomic_int *stop_of(const sf_watch *watch) {
+    return watch != NULL ? watch->stop : NULL;
+}
+
+static ending train_epoch(const workspace *at, trained_model *m, size_t epoch, const epoch_watch *watched) {
+    sf_member *member = m->member;
+    const sf_watch *watch = watched->watch;
+    const sf_config *config = &member->config;
+    const sf_dataset *data = member->data->training;
+    const size_t count = sf_dataset_count(data), B = (size_t)config->batch, steps = (count + B - 1) / B;
+    sf_epoch_order(at->order, count, (uint32_t)config->seed, (uint32_t)epoch);
+    for (size_t step = 0; step < steps; step++) {
+        if (sf_stop_asked(stop_of(watch))) return STOPPED;
+        const size_t first = step * B, now = sf_smaller(count - first, B);
+        for (size_t n = 0; n < now; n++) place(at, n, member, data, at->order[first + n]);
+        const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now};
+        const sf_moment moment = {
+            .seed = (uint32_t)config->seed, .epoch = (uint32_t)epoch, .step = (uint32_t)step, .training = true};
+        const sf_update update = {.config = config,
+                                  .lr = sf_learning_rate(config, epoch, step, steps),
+                                  .step = (epoch - 1) * steps + step + 1};
+        sf_cpu_step done;
+        if (sf_cpu_train_step(at->crew, &done, at->gradient, m->plan, &member->model, m->blocks, &update, &batch,
+                              &moment, stop_of(watch)) != SF_OK)
+            return STOPPED;
+        if (sf_attention_is_faulty(&member->model.shape.attention)) return FAULTY;
+        if (!isfinite(done.loss) || !isfinite(done.norm)) {
+            member->result.diverged_step = step + 1;
+            return DIVERGED;
+        }
+        if (watch != NULL && watch->on_step != NULL) watch->on_step(watch->context, watched->s, step + 1, steps);
+    }
+    return COMPLETE;
+}
+
+/* Of no use once told to stop. */
+static void evaluate(double *loss, double *accuracy, const workspace *at, const trained_model *m,
+                     const sf_dataset *data, sf_split split, const atomic_int *stop) {
+    const size_t count = sf_dataset_count(data);
+    double total = 0;
+    size_t correct = 0;
+    for (size_t first = 0; first < count && !sf_stop_asked(stop); first += SF_EVALUATION_BATCH) {
+        const size_t now = sf_smaller(count - first, SF_EVALUATION_BATCH);
+        for (size_t n = 0; n < now; n++) place(at, n, m->member, data, first + n);
+        const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now};
+        const sf_moment moment = sf_evaluation_moment((uint32_t)m->member->config.seed, split, first);
+        sf_evaluation part;
+        sf_cpu_evaluate(at->crew, &part, NULL, m->plan, m->blocks[0], &batch, &moment);
+        total += part.loss;
+        correct += part.correct;
+    }
+    *loss = total / (double)count;
+    *accuracy = 100.0 * (double)correct / (double)count;
+}
+
+static ending evaluate_both(sf_epoch *row, const workspace *at, const trained_model *m, const atomic_int *stop) {
+    const sf_run_data *data = m->member->data;
+    sf_cpu_crew_obey(at->crew, stop);
+    evaluate(&row->train_loss, &row->train_accuracy, at, m, data->training, SF_TRAINING, stop);
+    evaluate(&row->heldout_loss, &row->heldout_accuracy, at, m, data->heldout, SF_HELDOUT, stop);
+    if (sf_stop_asked(stop)) return STOPPED;
+    if (sf_attention_is_faulty(&m->member->model.shape.attention)) return FAULTY;
+    return isfinite(row->train_loss) && isfinite(row->heldout_loss) ? COMPLETE : DIVERGED;
+}
+
+static void copy_blocks(float *const *to, float *const *from, const trained_model *m) {
+    for (size_t i = 0; i < m->block_count; i++) memcpy(to[i], from[i], m->member->model.size * sizeof **to);
+}
+
+static ending advance_one(const workspace *at, trained_model *m, const epoch_watch *watched) {
+    if (m->member == NULL || m->member->result.status != SF_RUN_RUNNING) return COMPLETE;
+    sf_result *result = &m->member->result;
+    sf_epoch row = {.epoch = result->last.epoch + 1};
+    copy_blocks(m->before, m->blocks, m);
+    sf_cpu_crew_obey(at->crew, stop_of(watched->watch));
+    ending end = train_epoch(at, m, row.epoch, watched);
+    if (end == COMPLETE) end = evaluate_both(&row, at, m, stop_of(watched->watch));
+    if (end == COMPLETE) {
+        result->last = row;
+        return end;
+    }
+    copy_blocks(m->blocks, m->before, m);
+    if (end == DIVERGED) {
+        result->status = SF_RUN_DIVERGED;
+        result->diverged_epoch = row.epoch;
+    }
+    return end;
+}
+
+static bool stops(cpu_fleet *fleet, size_t s, size_t workspace_index, const sf_watch *watch) {
+    const epoch_watch watched = {watch, s};
+    return advance_one(&fleet->workspaces[workspace_index], &fleet->models[s], &watched) == STOPPED;
+}
+
+sf_status sf_cpu_fleet_advance(void *opaque, const sf_watch *watch) {
+    cpu_fleet *fleet = opaque;
+    bool stopped = false;
+    if (fleet->layout.workspaces == 1) { /* outside of a region, where those inside of a model keep their threads */
+        for (size_t s = 0; s < fleet->capacity; s++) stopped |= stops(fleet, s, 0, watch);
+    } else {
+#pragma omp parallel for schedule(dynamic, 1) num_threads((int)fleet->layout.workspaces) reduction(|| : stopped)
+        for (size_t s = 0; s < fleet->capacity; s++)
+            stopped = stops(fleet, s, (size_t)omp_get_thread_num(), watch) || stopped;
+    }
+    return stopped ? sf_fail(SF_INTERRUPTED, "stopped on request") : SF_OK;
+}
+
+sf_status sf_cpu_fleet_read(void *opaque, size_t s, size_t block, float *values /* [size] */) {
+    const cpu_fleet *fleet = opaque;
+    const trained_model *m = &fleet->models[s];
+    memcpy(values, m->blocks[block], m->member->model.size * sizeof *values);
+    return SF_OK;
+}
+
+sf_status sf_cpu_fleet_write(void *opaque, size_t s, size_t block, const float *values /* [size] */) {
+    const cpu_fleet *fleet = opaque;
+    const trained_model *m = &fleet->models[s];
+    memcpy(m->blocks[block], values, m->member->model.size * sizeof *values);
+    return SF_OK;
+}
+
+sf_status sf_cpu_fleet_evaluate(void *opaque, size_t s, sf_epoch *out) {
+    const cpu_fleet *fleet = opaque;
+    (void)evaluate_both(out, &fleet->workspaces[0], &fleet->models[s], NULL);
+    return sf_attention_check_fault(&fleet->models[s].member->model.shape.attention);
+}

@@ -1,0 +1,50 @@
+#include "train/evaluator.h"
+
+#include "base/sizes.h"
+
+sf_status sf_evaluator_open(sf_evaluator *out, const sf_machine *machine, sf_work work, const sf_model *model,
+                            sf_precision precision, size_t batch, size_t most_models) {
+    *out = (sf_evaluator){0};
+    const sf_demand demand = {.work = work, .shape = &model->shape, .precision = precision, .batch = batch};
+    const sf_backend *backend;
+    void *state;
+    SF_TRY(sf_backend_choose(&backend, machine, &demand));
+    const size_t models = sf_larger(1, sf_smaller(backend->models(&demand, machine->threads), most_models));
+    SF_TRY(backend->evaluator_open(&state, &demand, model, models, machine->threads));
+    *out = (sf_evaluator){.backend = backend, .state = state, .models = models};
+    return SF_OK;
+}
+
+void sf_evaluator_close(sf_evaluator *evaluator) {
+    if (evaluator->backend != NULL) evaluator->backend->evaluator_close(evaluator->state);
+    *evaluator = (sf_evaluator){0};
+}
+
+void sf_evaluator_obey(sf_evaluator *evaluator, const atomic_int *stop) {
+    evaluator->backend->evaluator_obey(evaluator->state, stop);
+}
+
+size_t sf_evaluator_workers(const sf_evaluator *evaluator) {
+    return evaluator->backend->evaluator_workers(evaluator->state);
+}
+
+sf_status sf_evaluator_evaluate(const sf_evaluator *evaluator, sf_evaluation *out /* [S] */,
+                                float *logits /* [S,B,classes] */, const float *const *params /* [S][size] */, size_t S,
+                                const sf_batch *batch, const sf_moment *moment) {
+    return evaluator->backend->evaluate(evaluator->state, out, logits, params, S, batch, moment);
+}
+
+sf_status sf_evaluator_observe(const sf_evaluator *evaluator, const sf_observer *observer,
+                               const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+    return evaluator->backend->observe(evaluator->state, observer, params, batch, moment);
+}
+
+sf_status sf_evaluator_gradient(const sf_evaluator *evaluator, double *loss, float *gradient /* [size] */,
+                                const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+    return evaluator->backend->gradient(evaluator->state, loss, gradient, params, batch, moment);
+}
+
+sf_status sf_evaluator_step(const sf_evaluator *evaluator, double *loss, float *const *blocks /* [1 + moments] */,
+                            const sf_update *update, const sf_batch *batch, const sf_moment *moment) {
+    return evaluator->backend->step(evaluator->state, loss, blocks, update, batch, moment);
+}

@@ -1,0 +1,109 @@
+#include "train/member.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct sf_shared_data {
+    sf_run_data data;
+    size_t users;
+    char task[SF_PATH_SIZE];
+};
+
+static bool same_data(const sf_config *a, const sf_config *b) {
+    return sf_run_data_seed(a) == sf_run_data_seed(b) && a->length == b->length && a->train_count == b->train_count &&
+           a->heldout_count == b->heldout_count && a->vocab == b->vocab && a->classes == b->classes &&
+           a->swap_sample == b->swap_sample;
+}
+
+static sf_status open_data(sf_member *member, const char *task, sf_member *const *others, size_t count,
+                           const atomic_int *stop) {
+    for (size_t i = 0; i < count; i++)
+        if (others[i] != NULL && strcmp(others[i]->shared->task, task) == 0 &&
+            same_data(&others[i]->config, &member->config)) {
+            member->shared = others[i]->shared;
+            member->shared->users++;
+            member->data = &member->shared->data;
+            return SF_OK;
+        }
+    struct sf_shared_data *shared;
+    SF_TRY(SF_NEW(&shared, 1));
+    const sf_status status = sf_run_data_open(&shared->data, task, &member->config, stop);
+    if (status != SF_OK) {
+        sf_release(shared);
+        return status;
+    }
+    snprintf(shared->task, sizeof shared->task, "%s", task);
+    shared->users = 1;
+    member->shared = shared;
+    member->data = &shared->data;
+    return SF_OK;
+}
+
+static sf_status open_member(sf_member *member, const char *task, sf_member *const *others, size_t count,
+                             const atomic_int *stop) {
+    const sf_config *config = &member->config;
+    SF_TRY(sf_run_data_recipe(&member->config, task));
+    SF_TRY(sf_config_check(config));
+    sf_attention attention;
+    SF_TRY(sf_attention_parse(&attention, config->attention));
+    SF_TRY(open_data(member, task, others, count, stop));
+    attention = sf_attention_resolve(attention, member->data->longest);
+
+    const sf_shape shape = {
+        .V = (size_t)member->data->pad + 1 + attention.globals,
+        .T = sf_attention_positions(&attention, member->data->longest, config->pad == SF_PAD_MASK),
+        .C = (size_t)config->width,
+        .F = (size_t)config->mlp_width,
+        .H = (size_t)config->heads,
+        .L = (size_t)config->blocks,
+        .classes = member->data->classes,
+        .activation = (sf_activation)config->activation,
+        .norm = (sf_norm)config->norm,
+        .inverse_temperature = config->inverse_temperature,
+        .dropout = config->dropout,
+        .attention = attention,
+    };
+    SF_TRY(sf_model_create(&member->model, &shape));
+    sf_attention_spell(member->result.attention, &attention);
+    member->result.parameters = member->model.parameters;
+    member->result.positions = shape.T;
+    member->result.train_count = sf_dataset_count(member->data->training);
+    member->result.heldout_count = sf_dataset_count(member->data->heldout);
+    return SF_OK;
+}
+
+sf_status sf_member_create(sf_member **out, const char *task, const sf_config *config,
+                           sf_member *const *others /* [count] */, size_t count, const atomic_int *stop) {
+    *out = NULL;
+    sf_member *member;
+    SF_TRY(SF_NEW(&member, 1));
+    member->config = *config;
+    const sf_status status = open_member(member, task, others, count, stop);
+    if (status != SF_OK) {
+        sf_member_destroy(member);
+        return status;
+    }
+    *out = member;
+    return SF_OK;
+}
+
+void sf_member_destroy(sf_member *member) {
+    if (member == NULL) return;
+    sf_model_destroy(&member->model);
+    if (member->shared != NULL && --member->shared->users == 0) {
+        sf_run_data_close(&member->shared->data);
+        sf_release(member->shared);
+    }
+    sf_release(member);
+}
+
+void sf_member_settle(sf_member *member) {
+    sf_result *result = &member->result;
+    if (result->status != SF_RUN_RUNNING) return;
+    if (result->converged_epoch == 0 && result->last.train_accuracy >= SF_CONVERGED_AT)
+        result->converged_epoch = result->last.epoch;
+    if (member->config.stop_at > 0 && result->last.train_accuracy >= member->config.stop_at)
+        result->status = SF_RUN_STOPPED;
+    else if (result->last.epoch >= (size_t)member->config.epochs)
+        result->status = SF_RUN_DONE;
+}

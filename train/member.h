@@ -1,0 +1,27 @@
+/* One model of a fleet: its settings, its shape, its data and how far it is. The weights are the backend's. */
+#ifndef SF_TRAIN_MEMBER_H
+#define SF_TRAIN_MEMBER_H
+
+#include "model/model.h"
+#include "semfocus/fleet.h"
+#include "train/data.h"
+
+typedef struct sf_member {
+    sf_config config; /* with the task's recipe */
+    sf_model model;
+    const sf_run_data *data;
+    sf_result result; /* status decides whether the member takes part in the next epoch */
+    struct sf_shared_data *shared;
+} sf_member;
+
+/* Fills in the recipe, samples or reads the data, resolves the mechanism and sizes the model. Data that one of the
+ * others already has is shared with it (they must be of the same thread); others may hold NULL. SF_INTERRUPTED once
+ * *stop is not 0; stop may be NULL. */
+sf_status sf_member_create(sf_member **out, const char *task, const sf_config *config,
+                           sf_member *const *others /* [count] */, size_t count, const atomic_int *stop);
+void sf_member_destroy(sf_member *member); /* NULL is legal */
+
+/* After an epoch: has it converged, is it done? */
+void sf_member_settle(sf_member *member);
+
+#endif

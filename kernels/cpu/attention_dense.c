@@ -1,6 +1,7 @@
 /* Every key kept, softmax: a tile of queries and keys at a time, which stays in the nearest cache, so memory is linear
  * in T. The forward pass knows the largest score of a row only at the end and corrects what it summed up so far as it
- * goes; the backward pass computes weights again from two numbers a row. */
+ * goes; the backward pass computes weights again from two numbers a row, and from scores that are kept where T is
+ * small. */
 #include <math.h>
 
 #include "base/sizes.h"
@@ -48,11 +49,9 @@ static bool is_traced(size_t first_key) {
     return first_key < SF_DRAWN_KEYS;
 }
 
-/* Whether the scores of a tile's keys are kept for the backward pass: computing the first ones again would take longer
- * than reading them, and their memory is linear in T. */
-static bool is_scored(const sf_head *head, size_t first_key) {
-    _Static_assert(SF_SCORED_KEYS % SF_KEY_TILE == 0, "a tile is kept as a whole");
-    return head->job->gradient != NULL && first_key < SF_SCORED_KEYS;
+/* Whether scores are kept for the backward pass, which computes them again otherwise. */
+static bool is_scored(const sf_head *head) {
+    return head->job->gradient != NULL && sf_scored_row(head->job->plan->model->shape.T) > 0;
 }
 
 static sf_softmax_tile tile_at(const sf_head *head, float *at, uint64_t *kept /* [ROWS,TILE_WORDS] */, size_t query,
@@ -62,8 +61,8 @@ static sf_softmax_tile tile_at(const sf_head *head, float *at, uint64_t *kept /*
     float *scores = head->trace->scores + (head->slot * T + query) * scored;
     return (sf_softmax_tile){.at = at,
                              .row = SF_KEY_TILE,
-                             .scores = is_scored(head, key) ? scores + key : at,
-                             .scores_row = is_scored(head, key) ? scored : SF_KEY_TILE,
+                             .scores = is_scored(head) ? scores + key : at,
+                             .scores_row = is_scored(head) ? scored : SF_KEY_TILE,
                              .kept = is_traced(key) ? traced + key / 64 : kept,
                              .kept_row = is_traced(key) ? words : TILE_WORDS,
                              .first_query = query,
@@ -151,7 +150,7 @@ static void backward_tile(const shared_head *by, query_rows of, const sf_softmax
     const size_t Cp = plan->rows.Cp, stride = head->stride, width = sf_padded(tile->keys), row = tile->row;
     const size_t rows = tile->queries, query = tile->first_query;
     const float *dots = head->job->work->drow + query;
-    if (!is_scored(head, tile->first_key)) score_tile(by, of.q, tile);
+    if (!is_scored(head)) score_tile(by, of.q, tile);
     sf_gemm(dtile, row, of.dcontext, sf_right_from(by->values_t, 0, tile->first_key), NULL, false, rows, width, Cp);
     if (!is_traced(tile->first_key)) sf_softmax_draw(tile, &head->drop);
     sf_softmax_rows_backward(tile, dtile, stats_of(head) + query, dots, plan->score_scale, head->drop.mask);
@@ -198,7 +197,7 @@ void sf_dense_backward(const sf_head *head) {
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, Tp = plan->rows.Tp;
     const sf_right values_t = sf_transpose_to_panels(work->values_t, 1.0F, head->v, head->stride, T, Cp);
     const shared_head task = {.head = head,
-                              .keys_t = T > SF_SCORED_KEYS ? sf_scaled_keys(head) : (sf_right){0},
+                              .keys_t = is_scored(head) ? (sf_right){0} : sf_scaled_keys(head),
                               .values_t = sf_prepare(work->across[1], values_t, Cp, Tp),
                               .keys = sf_prepare(work->upright[0], sf_plain(head->k, head->stride), T, Cp)};
     for (size_t i = 0; i < T; i++)

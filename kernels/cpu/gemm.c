@@ -77,11 +77,17 @@ INLINE void tile(float *C, size_t C_row, sf_left A, sf_right B, const float *bia
 #define tile fused_tile
 #endif
 
+/* Tiles of TILE_ROWS rows, and as many of one row less at the end as it takes to leave no short one: its few sums would
+ * wait for each other. */
 INLINE void column_of_tiles(float *C, size_t C_row, sf_left A, sf_right B, const float *bias, bool add, size_t M,
                             size_t K, size_t vectors) {
+    const size_t tiles = (M + TILE_ROWS - 1) / TILE_ROWS, missing = tiles * TILE_ROWS - M;
+    const size_t lower = missing <= tiles ? missing : 0, full = (M - lower * (TILE_ROWS - 1)) / TILE_ROWS;
     size_t m = 0;
-    for (; m + TILE_ROWS <= M; m += TILE_ROWS)
+    for (size_t i = 0; i < full; i++, m += TILE_ROWS)
         tile(C + m * C_row, C_row, left_from(A, m, 0), B, bias, add, K, TILE_ROWS, vectors);
+    for (size_t i = 0; i < lower; i++, m += TILE_ROWS - 1)
+        tile(C + m * C_row, C_row, left_from(A, m, 0), B, bias, add, K, TILE_ROWS - 1, vectors);
     float *rest = C + m * C_row;
     A.at += m * A.row;
     switch (M - m) {
@@ -96,9 +102,6 @@ INLINE void column_of_tiles(float *C, size_t C_row, sf_left A, sf_right B, const
         break;
     case 4:
         tile(rest, C_row, A, B, bias, add, K, 4, vectors);
-        break;
-    case 5:
-        tile(rest, C_row, A, B, bias, add, K, 5, vectors);
         break;
     default:
         break;

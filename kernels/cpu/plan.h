@@ -14,7 +14,7 @@ enum {
     SF_KEY_TILE = 128,  /* keys of a tile of the dense kernel */
     SF_DRAWN_KEYS =
         1024, /* first keys of a query, for which the dense kernel keeps what dropout drew: 128 bytes at most */
-    SF_SCORED_KEYS = 128, /* first keys of a query, whose scores the dense kernel keeps for the backward pass */
+    SF_SCORED_KEYS = 640, /* the dense kernel keeps the scores of sequences up to here for the backward pass */
     SF_GROUP_ROWS =
         128,       /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
     SF_CHUNKS = 8, /* a batch of B is cut into min(B, 8) chunks */
@@ -82,9 +82,9 @@ static inline size_t sf_drawn_words(size_t T) {
     return sf_kept_words(sf_smaller(T, SF_DRAWN_KEYS));
 }
 
-/* Floats of `scores` per query. */
+/* Floats of `scores` per query: none of long sequences, so that memory stays linear in T. */
 static inline size_t sf_scored_row(size_t T) {
-    return sf_smaller(sf_padded(T), SF_SCORED_KEYS);
+    return T <= SF_SCORED_KEYS ? sf_padded(T) : 0;
 }
 
 typedef struct sf_workspace { /* one worker's */

@@ -188,7 +188,7 @@ static void print_comparisons(const sf_landscape *landscape) {
         compared = true;
     }
     if (compared)
-        puts("One pair of directions and one run each: an observation, not a test.");
+        puts("One pair of directions and one run per mechanism: an observation, not a test.");
     else if (sf_landscape_count(landscape) > 1)
         puts("\nNot compared: no two of these runs, diverged ones aside, differ in the mechanism alone.");
 }

@@ -59,7 +59,7 @@ sf_status sf_paper_find(size_t *out, const char *id) {
     const char *nearest = sf_text_nearest(id, id_at, NULL);
     if (nearest != NULL)
         return sf_fail(SF_BAD_INPUT, "the paper has no '%s'; did you mean '%s'?", sf_text_quote(quoted, id), nearest);
-    return sf_fail(SF_BAD_INPUT, "the paper has no '%s'; 'semfocus paper list' names what it has",
+    return sf_fail(SF_BAD_INPUT, "the paper has no '%s'; 'semfocus paper list' lists its entries",
                    sf_text_quote(quoted, id));
 }
 
@@ -273,7 +273,7 @@ static sf_status conclude(sf_paper *paper) {
                  paper->to_measure, result->runs, paper->entry->probe->title);
     else if (paper->scale == SF_SMOKE)
         snprintf(result->sentence, sizeof result->sentence,
-                 "models and data of this scale are too small to judge the paper by; %.800s", found);
+                 "models and data of this scale are too small to judge the paper; %.800s", found);
     return SF_OK;
 }
 

@@ -320,7 +320,7 @@ static sf_status add_scatter(sf_paper *paper, sf_store *store, const scatter *s)
         count++;
     }
     if (status == SF_OK && finished && !has_point(x, y, count))
-        sf_rule_untestable(row, "no point: nothing was measured, or no speed-up can be told");
+        sf_rule_untestable(row, "no point: nothing was measured, or there is no speed-up");
     else if (status == SF_OK)
         sf_rule_rises(row, x, y, count);
     sf_release(x);

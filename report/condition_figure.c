@@ -78,11 +78,11 @@ void sf_condition_draw(FILE *out, sf_measure condition) {
                         true);
     for (int beta = 0; beta < panels; beta++) draw_panel(out, condition, (size_t)beta, panels);
     draw_keys(out, bottom);
-    fprintf(
-        out,
-        "<text class=\"tick\" x=\"%d\" y=\"%d\">it holds above the line of its δs; without a line it holds for no c2 "
-        "up to 1</text>\n",
-        LEFT, bottom + rows * KEY_ROW);
+    fprintf(out,
+            "<text class=\"tick\" x=\"%d\" y=\"%d\">the condition holds above the line of its δs; without a line, it "
+            "holds for no c2 "
+            "up to 1</text>\n",
+            LEFT, bottom + rows * KEY_ROW);
     fputs("</svg>\n", out);
 }
 

@@ -10,12 +10,13 @@
 #include "semfocus/report.h"
 
 static const sf_figure figures[] = {
-    {"training-loss", "Training loss", "How fast does it fall? Median and middle half of the seeds.", SF_TRAIN_LOSS},
+    {"training-loss", "Training loss", "How fast does it fall? Line: median of the seeds; band: their middle half.",
+     SF_TRAIN_LOSS},
     {"training-accuracy", "Training accuracy (%)", "How soon is the training set learned?", SF_TRAIN_ACCURACY},
-    {"heldout-accuracy", "Held-out accuracy (%)", "How well are sequences solved that were not trained on?",
-     SF_HELDOUT_ACCURACY},
+    {"heldout-accuracy", "Held-out accuracy (%)",
+     "How well does it generalize to sequences that it was not trained on?", SF_HELDOUT_ACCURACY},
     {"convergence", "Epochs to convergence",
-     "How soon does each seed get there? One dot per seed; the bar marks the median.", SF_QUANTITIES},
+     "How soon does each seed converge? One dot per seed; the bar marks the median.", SF_QUANTITIES},
 };
 enum {
     FIGURES = sizeof figures / sizeof *figures,
@@ -57,7 +58,7 @@ const char *sf_figure_note(char out[SF_TITLE_SIZE], const sf_figure *figure, con
     char brief[SF_CRITERION_SIZE];
     sf_criterion_short(brief, criterion);
     if (shows_criterion(figure->quantity, criterion))
-        snprintf(out, SF_TITLE_SIZE, "%s Dashed: %s, where a run has converged.", figure->note, brief);
+        snprintf(out, SF_TITLE_SIZE, "%s Dashed line: %s, where a run has converged.", figure->note, brief);
     else
         snprintf(out, SF_TITLE_SIZE, "%s", figure->note);
     return out;

@@ -238,7 +238,7 @@ class EmptyStore(Paper):
             with self.subTest(words):
                 self.refused("paper", *words, "--store", self.store, mentions=mentions)
         self.refused("paper", "run", "fig-21", "--figures", PROGRAM, "--store", self.store, codes=(1,),
-                     mentions=["figures", "there is a file of that name"])
+                     mentions=["figures", "a file has that name"])
         self.assertFalse(self.store.exists())
 
 

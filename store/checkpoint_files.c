@@ -43,7 +43,7 @@ void sf_store_sweep(const sf_store *store, const sf_stored_run *run, size_t epoc
 static sf_status unreachable(const sf_stored_run *run, const char *path, int why) {
     return sf_fail(SF_IO_ERROR,
                    "run %s: its checkpoint '%s' cannot be reached (%s), and the store is left as it is; make the file "
-                   "readable again, and the same command goes on",
+                   "readable again, then repeat the command to continue",
                    run->id, path, strerror(why));
 }
 

@@ -19,7 +19,7 @@ static struct flock byte_of(int64_t run) {
 static sf_status take(int *claim, const char *folder, int64_t run, int how) {
     *claim = open_claims(folder, O_RDWR | O_CREAT);
     if (*claim < 0)
-        return sf_fail(SF_IO_ERROR, "cannot open '%s/claims': %s; change that, or name another store with --store",
+        return sf_fail(SF_IO_ERROR, "cannot open '%s/claims': %s; correct that, or name another store with --store",
                        folder, strerror(errno));
     struct flock byte = byte_of(run);
     int code;

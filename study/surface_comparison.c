@@ -81,11 +81,10 @@ static void write_sentence(sf_surface *surface, const sf_surface *baseline, cons
         comparable = comparable && isfinite(ratio);
     }
     if (!comparable)
-        snprintf(
-            surface->sentence, sizeof surface->sentence,
-            "%s and %s cannot be compared: the largest square does not hold enough neighbouring points with finite "
-            "and different losses; a finer grid has more",
-            name, base);
+        snprintf(surface->sentence, sizeof surface->sentence,
+                 "%s and %s cannot be compared: the largest square has too few neighbouring points with finite and "
+                 "different losses; use a finer grid",
+                 name, base);
     else
         snprintf(
             surface->sentence, sizeof surface->sentence,

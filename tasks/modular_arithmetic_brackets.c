@@ -96,10 +96,11 @@ static sf_status evaluate(int32_t *out, const int32_t *tokens, size_t count, ope
             const bool negative = token == MINUS;
             if (negative) i++;
             if (i == count || tokens[i] < 0 || tokens[i] >= MODULUS)
-                return sf_fail(SF_BAD_INPUT,
-                               "token %d at position %zu (from 0) starts no operand; put a digit 0..4, - and a digit, "
-                               "or ( there",
-                               token, i - negative);
+                return sf_fail(
+                    SF_BAD_INPUT,
+                    "token %d at position %zu (from 0) does not start an operand; put a digit 0..4, - and a digit, "
+                    "or ( there",
+                    token, i - negative);
             value = negative ? (MODULUS - tokens[i]) % MODULUS : tokens[i];
             after_operand = is_literal = true;
         } else if (depth == 0) {

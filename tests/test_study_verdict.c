@@ -293,7 +293,7 @@ static void a_run_that_stopped_on_arrival_may_still_generalize(void **state) {
     assert_true(isinf(summary.heldout_median)); /* no further epoch would bring it there */
 }
 
-/* From the issue that asked for it: medians of 6 and 5 epochs beside "1.4 times faster". */
+/* A verdict once quoted medians of 6 and 5 epochs and said "1.4 times faster". */
 static void numbers_of_a_sentence_agree(void **state) {
     (void)state;
     enum { THREE = 3 };

@@ -221,7 +221,7 @@ class BadUsage(Cli):
                                      mentions=[name, *setting["choices"].split("|")])
                 for value in setting["choices"].split("|") if name != "format" else []:  # needs a run
                     if value == "bf16" and not has_instruction_set("avx512"):
-                        self.refused(*self.verb_of(name), f"--{name}", value, mentions=["bf16", "take f32"])
+                        self.refused(*self.verb_of(name), f"--{name}", value, mentions=["bf16", "use f32"])
                     else:
                         self.good(*self.verb_of(name), f"--{name}", value)
             elif setting["type"] == "flag":

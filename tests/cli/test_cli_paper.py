@@ -371,7 +371,7 @@ class Smoke(Paper):
             err = process.stderr.read().decode()
             code = process.wait(timeout=60)
         self.assertEqual(code, 128 + signal.SIGINT, err)
-        self.assertIn("the same command goes on", err)
+        self.assertIn("repeat the command to continue", err)
         done = self.finished()
         json.loads(self.paper("run", "fig-1", "--scale", "smoke", "--json").out)
         self.assertLessEqual(done, self.finished())

@@ -195,7 +195,7 @@ class Kills(Case):
             process.send_signal(sent)
             done = Done(process, 20)
             self.assertEqual(done.code, 128 + sent, done)
-            self.assertIn("the same command goes on", done.err, done)
+            self.assertIn("repeat the command to continue", done.err, done)
             row, = self.runs(store)
             self.assertGreater(row["epochs"], 0)
             self.assertEqual(row["status"], "pending")

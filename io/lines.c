@@ -40,8 +40,8 @@ static sf_status read_some(ssize_t *count, sf_lines *lines, reading *at, int fil
     return SF_OK;
 }
 
-/* Opening a pipe waits for a writer, perhaps for ever. So it is opened without waiting, and is at its end as long as
- * without a writer to it; a writer gets a second to come. Then it is read like any file. */
+/* Opening a pipe waits for a writer, perhaps for ever. So it is opened without waiting, and is at its end as long as it
+ * has no writer; the writer has one second to open it. Then it is read like any file. */
 static sf_status await_writer(sf_lines *lines, reading *at, int pipe) {
     enum { TRIES = 50 };
     ssize_t count = 0;

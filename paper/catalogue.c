@@ -250,7 +250,7 @@ static sf_status count_runs(sf_paper *paper, sf_store *store) {
     return status;
 }
 
-/* What was found, unless it is no evidence yet; the numbers stay in the rows. */
+/* What was found, unless it is not evidence yet; the numbers stay in the rows. */
 static sf_status conclude(sf_paper *paper) {
     sf_paper_result *result = &paper->result;
     SF_TRY(sf_rules_correct(paper->rows, paper->row_count));

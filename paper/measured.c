@@ -203,7 +203,7 @@ sf_status sf_rows_of_slopes(sf_paper *paper, sf_store *store) {
     return each_by_score(paper, store, use_slopes);
 }
 
-/* Nothing is said about how the loss rises: the number is there to find the figure by. */
+/* The paper says nothing about how the loss rises: the number helps to find the figure. */
 static sf_status use_surfaces(sf_paper *paper, sf_store *store, size_t group, const sf_run_pair *pairs, size_t count) {
     char name[64];
     double ours, theirs;

@@ -70,7 +70,7 @@ size_t sf_figure_style(const sf_study *study, size_t from, size_t group) {
     return group - from + (group < baseline ? 1 : 0);
 }
 
-/* Okabe and Ito's palette, which colour-blind people tell apart; the baseline is neutral. */
+/* Okabe and Ito's palette, which colour-blind people can distinguish; the baseline is neutral. */
 static const char *const palette[SF_COLOURS + 1] = {"#333333", "#0072b2", "#d55e00", "#009e73",
                                                     "#cc79a7", "#e69f00", "#56b4e9", "#8c510a"};
 
@@ -98,7 +98,7 @@ void sf_figure_open(FILE *out, const char *task, const char *title, int height, 
     fputc('"', out);
 }
 
-/* What a page says by its style sheet a lone file says itself, in the plainest way: every program reads that. */
+/* A separate file has plain attributes instead of the page's style sheet, because every program reads those. */
 void sf_figure_style_alone(FILE *out, int height) {
     fprintf(out,
             "<style>.grid{stroke:#ddd}.tick{fill:#555;font-size:12px}.axis{fill:#222;font-size:13px}"
@@ -108,7 +108,8 @@ void sf_figure_style_alone(FILE *out, int height) {
             WIDTH, height);
 }
 
-/* What a name may take in a figure: about 7.4 pixels a character. Longer ones are cut; the table has them whole. */
+/* What a name may take in a figure: about 7.4 pixels per character. Longer names are cut; the table has them in full.
+ */
 enum { MOST_NAME = 70 };
 static const double name_pixels = 7.4;
 
@@ -164,7 +165,7 @@ void sf_style_paint(FILE *out, size_t style, bool is_band, bool standalone) {
                 palette[sf_style_colour(style)], dashes[sf_style_dash(style) % 3]);
 }
 
-typedef struct drawing { /* the curves of a figure on their way to paper */
+typedef struct drawing { /* the curves of a figure that is being drawn */
     sf_series series[SF_MOST_SERIES];
     size_t count;
     size_t epochs; /* of the longest */

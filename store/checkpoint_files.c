@@ -47,7 +47,7 @@ static sf_status unreachable(const sf_stored_run *run, const char *path, int why
                    run->id, path, strerror(why));
 }
 
-/* That a file does not exist is only believed of a folder that can be listed. */
+/* A file counts as missing only in a folder that can be listed. */
 static sf_status look_for(bool *gone, const sf_store *store, const sf_stored_run *run, bool best, size_t epoch) {
     char path[SF_CHECKPOINT_PATH_SIZE], folder[SF_CHECKPOINT_PATH_SIZE];
     struct stat about;

@@ -9,7 +9,7 @@
 static int open_claims(const char *folder, int flags) {
     char path[4200];
     snprintf(path, sizeof path, "%s/claims", folder);
-    return open(path, flags | O_CLOEXEC | O_NONBLOCK, 0666); /* not to wait where someone put a pipe */
+    return open(path, flags | O_CLOEXEC | O_NONBLOCK, 0666); /* does not wait if the file is a pipe */
 }
 
 static struct flock byte_of(int64_t run) {

@@ -36,7 +36,7 @@ static bool is_percentage(double value) {
     return value >= 0 && value <= 100;
 }
 
-/* Says nothing of a store with seals, which would have noticed; it is all there is for one without. */
+/* A store with seals does not need this check; for one without seals it is the only one. */
 static sf_status check_ranges(const sf_store *store, const sf_stored_run *run) {
     static const char *const statuses[] = {"pending", "running", "done", "diverged", "failed"};
     bool known = false;

@@ -122,7 +122,7 @@ static sf_status check_once(sf_store *store, const sf_stored_run *run) {
     return status;
 }
 
-/* Whether the run went on since it was read; it is then read again. */
+/* Whether the run was trained further since it was read; it is then read again. */
 static bool moved_on(sf_stored_run *run, sf_store *store) {
     const size_t epochs = run->epochs, checkpoint = run->checkpoint_epoch;
     char id[SF_RUN_ID_SIZE];
@@ -130,7 +130,7 @@ static bool moved_on(sf_stored_run *run, sf_store *store) {
     return sf_store_find(run, store, id) == SF_OK && (run->epochs != epochs || run->checkpoint_epoch != checkpoint);
 }
 
-enum { TRIES = 20 }; /* at a run that another process goes on with */
+enum { TRIES = 20 }; /* at a run that another process is training */
 
 sf_status sf_store_check(sf_store *store, const sf_stored_run *run) {
     SF_TRY(sf_store_check_numerics(store));

@@ -260,7 +260,7 @@ sf_status sf_study_check_stops(const sf_study *study) {
     return SF_OK;
 }
 
-typedef struct collecting { /* runs of a store, on their way into a study */
+typedef struct collecting { /* runs of a store that are added to a study */
     sf_study *study;
     sf_store *store;
     size_t room;
@@ -360,7 +360,7 @@ bool sf_study_is_done(const sf_study *study, size_t run) {
     return study->curves[run].done;
 }
 
-typedef struct reading { /* a curve on its way from the store */
+typedef struct reading { /* a curve that is being read from the store */
     sf_study *study;
     sf_curve *curve;
     const sf_config *config;

@@ -131,7 +131,7 @@ static char *next_line(char *out, int size, void *stream) {
     return out;
 }
 
-/* libinih calls this once a line: again with the same name where a value goes on. */
+/* libinih calls this once per line, again with the same name where a value continues. */
 static int on_value(void *context, const char *section, const char *name, const char *value) {
     (void)section;
     reader *r = context;
@@ -149,7 +149,7 @@ static int on_value(void *context, const char *section, const char *name, const 
         *r->values = '\0';
         r->first_line = r->lines.number;
     }
-    /* A blank between lines: whoever leaves out the comma gets a sentence, not a longer number. */
+    /* A blank between lines, so that a missing comma gives an error message and not a longer number. */
     const size_t used = strlen(r->values);
     if (used + 1 + strlen(value) >= sizeof r->values)
         refuse_line(r, sf_fail(SF_BAD_INPUT, "the value continues over too many lines; divide the study into several"));

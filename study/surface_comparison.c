@@ -1,4 +1,4 @@
-/* Two surfaces beside each other: one plain sentence that claims no more than they carry. */
+/* Two surfaces compared: one plain sentence that claims no more than they show. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

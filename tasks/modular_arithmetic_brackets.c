@@ -26,7 +26,7 @@ static int32_t sample_literal(int32_t *tokens, size_t length, sf_draws *draws) {
 }
 
 /* Writes E(length) and gives its value. Only the shorter operand is a call, so calls nest at most log2(length) deep
- * whatever the splits; the loop goes on with the longer one. Each operator is affine in either operand, so what
+ * whatever the splits; the loop continues with the longer one. Each operator is affine in either operand, so what
  * surrounds the rest is remembered as  whole = scale * rest + shift. */
 static int32_t sample_expression(int32_t *tokens, size_t length, sf_draws *draws) {
     int32_t scale = 1, shift = 0;

@@ -24,8 +24,8 @@ void sf_cpu_plan_destroy(sf_cpu_plan *plan);
 sf_status sf_cpu_crew_create(sf_cpu_crew **out, sf_cpu_plan *const *plans, size_t count, size_t workers, size_t B);
 void sf_cpu_crew_destroy(sf_cpu_crew *crew);
 
-/* From now on the calls below end within moments once *stop is not 0, also in the middle of a long sequence. What they
- * then leave is of no use: look at the flag after each call. NULL, as at first: nobody can ask. */
+/* From now on the calls below end within moments once *stop is not 0, also in the middle of a long sequence. Their
+ * results are then useless: check the flag after each call. NULL, the default: never. */
 void sf_cpu_crew_obey(sf_cpu_crew *crew, const atomic_int *stop);
 
 /* Mean loss and its gradient over the batch. */

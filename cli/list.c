@@ -153,7 +153,7 @@ static int run(const cli_request *request) {
         for (size_t i = 0; i < LISTINGS; i++)
             if (strcmp(listings[i].name, request->words[0]) == 0)
                 return print_one(&listings[i], request->options.json != 0);
-        return fail_usage("there is no list '%.40s'; choose tasks, attention, settings, backends or figures",
+        return fail_usage("there is no list '%.40s'; use tasks, attention, settings, backends or figures",
                           request->words[0]);
     }
     if (request->options.json) {
@@ -173,7 +173,7 @@ static int run(const cli_request *request) {
 const cli_verb verb_list = {
     .name = "list",
     .usage = "[" LIST_NAMES "]",
-    .summary = "list tasks with their recipes, attention mechanisms, settings, backends and figures",
+    .summary = "list tasks with their recipes, attention mechanisms, settings, backends, figures",
     .details =
         "The options below a task are its recipe: they replace the defaults when that task is trained. Options on the\n"
         "command line replace both.\n",

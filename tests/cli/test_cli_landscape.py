@@ -241,7 +241,7 @@ class Degenerate(Landscape):
         self.refused(*self.words(""), mentions=["no run begins with"])
         self.refused(*self.words("full", "full"), mentions=["named twice", self.ids["full"]])
         self.refused(*self.words(*(f"{i:016x}" for i in range(17))), mentions=["1 to 16"])
-        self.assertIn("16 at most", self.good("landscape", "--help").out)
+        self.assertIn("at most 16", self.good("landscape", "--help").out)
         self.refused(*self.words("full"), "--grid", 0, mentions=["grid"])
         self.refused(*self.words("full"), "--extent", 0, mentions=["extent"])
         self.refused(*self.words("full"), "--at", "middle", mentions=["last|best|init"])

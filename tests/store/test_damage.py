@@ -191,7 +191,7 @@ class Flips(unittest.TestCase):
             database.execute("UPDATE runs SET converged_epoch = 1 WHERE number = ?", (second,))
             total, = database.execute("SELECT COUNT(*) FROM runs").fetchone()
         done = run("check", "--store", self.store)
-        self.assertEqual((done.code, done.out), (1, f"{total - 2} of {total} runs are whole\n"), done)
+        self.assertEqual((done.code, done.out), (1, f"{total - 2} of {total} runs are intact\n"), done)
         lines = done.err.splitlines()
         self.assertEqual(len(lines), 2, done)
         for line, run_id in zip(lines, self.ids):

@@ -423,7 +423,7 @@ class Surprises(Case):
         with sqlite3.connect(self.store / "runs.db") as database:
             database.execute("UPDATE runs SET settings = 'x' WHERE number > 1")
         done = run("check", "--store", self.store)
-        self.assertEqual((done.code, done.out), (1, "1 of 3 runs are whole\n"), done)
+        self.assertEqual((done.code, done.out), (1, "1 of 3 runs are intact\n"), done)
 
     def test_a_run_under_way(self):
         """Checks and exports see no damage, a smaller request does not wait, a reader sees it running."""

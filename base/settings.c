@@ -224,7 +224,7 @@ sf_status sf_setting_read(sf_value *out, const sf_setting *setting, const char *
 bool sf_setting_changes_numbers(const sf_setting *setting, const sf_config *config) {
     if (setting->home != SF_IN_CONFIG || setting->offset == offsetof(sf_config, stop_at)) return false;
     if (setting->offset == offsetof(sf_config, epochs))
-        return config->schedule == SF_COSINE; /* else more epochs go on with the run */
+        return config->schedule == SF_COSINE; /* otherwise more epochs continue the run */
     return true;
 }
 
@@ -383,8 +383,8 @@ sf_status sf_config_apply_recipe(sf_config *config, const char *const *recipe) {
 static sf_status check_used(const sf_config *config, const char *const *names, const char *where) {
     for (; *names != NULL; names++)
         if (sf_config_given(config, *names))
-            return sf_fail_on(SF_BAD_INPUT, *names, "%s has no effect without %s; leave it out or choose that", *names,
-                              where);
+            return sf_fail_on(SF_BAD_INPUT, *names, "%s has no effect without %s; leave it out, or set that as well",
+                              *names, where);
     return SF_OK;
 }
 

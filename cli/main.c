@@ -217,7 +217,7 @@ static int run_verb(const cli_verb *verb, int count, char **words) {
                            .assignments = calloc((size_t)count, sizeof *request.assignments)};
     int code = EXIT_FAILED;
     if (request.assignments == NULL)
-        print_sentence("no memory left to begin");
+        print_sentence("no memory left to start");
     else if (verb->lists != NO_LISTS && sf_study_create(&request.study) != SF_OK)
         code = fail(SF_NO_MEMORY);
     else

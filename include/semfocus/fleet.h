@@ -49,7 +49,7 @@ typedef struct sf_result {
 
 /* Looked at during an epoch; every member may be NULL. */
 typedef struct sf_watch {
-    const sf_stop_flag *stop;                                  /* not 0: give up the epoch under way */
+    const sf_stop_flag *stop;                                  /* not 0: give up the current epoch */
     void (*on_step)(void *context, size_t step, size_t steps); /* after each training step; from any thread */
     void *context;
 } sf_watch;

@@ -1,6 +1,6 @@
 /* full: every query keeps every key.
  *
- * The baseline of every comparison. Cost: T^2 d a block and head.
+ * The baseline of every comparison. Cost: T^2 d per block and head.
  * Example: semfocus train even-pairs --attention full */
 #include "attention/attention.h"
 

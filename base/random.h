@@ -30,8 +30,8 @@ typedef enum sf_purpose {
     SF_HOLD_OUT = 12,  /* which rows of a user's file are held out */
     SF_BOOTSTRAP = 13, /* resampling of statistics */
     SF_STUDY_SEEDS = 14,
-    SF_SURFACE_DIRECTIONS = 20, /* step: direction, sample: tensor; four elements a draw */
-    SF_EMBEDDING_NOISE = 30,    /* rows = positions, two columns a draw */
+    SF_SURFACE_DIRECTIONS = 20, /* step: direction, sample: tensor; four elements per draw */
+    SF_EMBEDDING_NOISE = 30,    /* rows = positions, two columns per draw */
     SF_START_VECTORS = 31,      /* of power iterations */
     SF_RANDOM_PREPARATION = 40, /* of a head for its selector; sample UINT32_MAX: for all sequences of a step */
     SF_RANDOM_PREPARATION_EVALUATION = 41,
@@ -74,7 +74,7 @@ static inline uint32_t sf_dropout_draws_per_row(size_t columns) {
 static inline size_t sf_kept_words(size_t columns) {
     return (columns + 63) / 64;
 }
-/* Gaussian noise of an element of a matrix, laid out row by row, two columns a draw. */
+/* Gaussian noise of an element of a matrix, laid out row by row, two columns per draw. */
 double sf_noise_at(const sf_index *index, size_t row, size_t column, size_t columns);
 
 uint32_t sf_dropout_lane(const sf_index *index, size_t row, size_t column, size_t columns);

@@ -13,7 +13,7 @@
 
 static const sf_setting table[] = {
     {"length", SF_INTEGER, SF_GROUP_SAMPLE, RUN(length), "40", 1, 65536, NULL, "N",
-     "tokens in a sequence (listops: at most)"},
+     "tokens per sequence (listops: at most)"},
     {"seed", SF_INTEGER, SF_GROUP_SAMPLE, RUN(seed), "153476998", 0, 4294967295.0, NULL, "S",
      "seed of initial weights, shuffling and dropout, and of the data unless data-seed is set"},
 
@@ -30,7 +30,7 @@ static const sf_setting table[] = {
     {"pad", SF_CHOICE, SF_GROUP_DATA, RUN(pad), "none", 0, 0, "none|mask", NULL,
      "mask: round the length up to a multiple of the mechanism's k with PAD tokens"},
     {"swap-sample", SF_INTEGER, SF_GROUP_DATA, RUN(swap_sample), "-1", -1, 9999999, NULL, "N",
-     "replace training sequence N (from 0) by another one and leave all else as it is; -1: none"},
+     "replace training sequence N (counted from 0) by another one and change nothing else; -1: none"},
 
     {"attention", SF_TEXT, SF_GROUP_MODEL, RUN(attention), "full", 0, SF_TEXT_SIZE, NULL, "NAME",
      "mechanism: full, banded:5, block:5+global:1, topk:5, ... (semfocus list attention)"},
@@ -41,7 +41,8 @@ static const sf_setting table[] = {
     {"blocks", SF_INTEGER, SF_GROUP_MODEL, RUN(blocks), "5", 1, 1024, NULL, "N", "transformer blocks"},
     {"activation", SF_CHOICE, SF_GROUP_MODEL, RUN(activation), "relu", 0, 0, "relu|gelu|mish", NULL,
      "activation of the MLP"},
-    {"norm", SF_CHOICE, SF_GROUP_MODEL, RUN(norm), "pre", 0, 0, "pre|post", NULL, "where LayerNorm stands"},
+    {"norm", SF_CHOICE, SF_GROUP_MODEL, RUN(norm), "pre", 0, 0, "pre|post", NULL,
+     "position of LayerNorm: before (pre) or after (post) each layer"},
     {"dropout", SF_REAL, SF_GROUP_MODEL, RUN(dropout), "0.01", 0, 0.99, NULL, "P", "dropout rate"},
     {"inverse-temperature", SF_REAL, SF_GROUP_MODEL, RUN(inverse_temperature), "1", 0, 1e4, NULL, "X",
      "factor on the attention scores"},
@@ -49,7 +50,7 @@ static const sf_setting table[] = {
     {"optimizer", SF_CHOICE, SF_GROUP_TRAINING, RUN(optimizer), "sgd", 0, 0, "sgd|adam|adamw", NULL, "update rule"},
     {"lr", SF_REAL, SF_GROUP_TRAINING, RUN(lr), "0.1", 0, 1e4, NULL, "X", "learning rate"},
     {"schedule", SF_CHOICE, SF_GROUP_TRAINING, RUN(schedule), "decay", 0, 0, "decay|constant|cosine", NULL,
-     "learning rate over time: times gamma after every epoch, unchanged, or warm-up and cosine to 0"},
+     "learning rate over time: multiplied by gamma after every epoch, constant, or warm-up and cosine to 0"},
     {"gamma", SF_REAL, SF_GROUP_TRAINING, RUN(gamma), "0.9995", 0, 1, NULL, "X", "factor of schedule decay"},
     {"warmup", SF_INTEGER, SF_GROUP_TRAINING, RUN(warmup), "0", 0, 1e6, NULL, "N",
      "epochs of linear warm-up of schedule cosine"},
@@ -63,80 +64,81 @@ static const sf_setting table[] = {
     {"epsilon", SF_REAL, SF_GROUP_TRAINING, RUN(epsilon), "1e-8", 1e-30, 1, NULL, "X",
      "denominator offset of adam, adamw"},
     {"clip", SF_REAL, SF_GROUP_TRAINING, RUN(clip), "0.5", 0, 1e9, NULL, "X", "largest gradient norm; 0: no clipping"},
-    {"batch", SF_INTEGER, SF_GROUP_TRAINING, RUN(batch), "25", 1, 65536, NULL, "N", "sequences in a training step"},
+    {"batch", SF_INTEGER, SF_GROUP_TRAINING, RUN(batch), "25", 1, 65536, NULL, "N", "sequences per training step"},
     {"epochs", SF_INTEGER, SF_GROUP_TRAINING, RUN(epochs), "100", 1, 1e6, NULL, "N", "passes over the training data"},
     {"stop-at", SF_REAL, SF_GROUP_TRAINING, RUN(stop_at), "0", 0, 100, NULL, "PERCENT",
      "stop after the first epoch with this training accuracy; 0: never"},
 
     {"threads", SF_INTEGER, SF_GROUP_MACHINE, COMMAND(execution.threads), "0", 0, 1024, NULL, "N",
-     "threads; 0: one per core; results do not depend on it"},
+     "number of threads; 0: one per core; results do not depend on it"},
     {"device", SF_CHOICE, SF_GROUP_MACHINE, COMMAND(execution.device), "cpu", 0, 0, "cpu", NULL, "where to compute"},
     {"precision", SF_CHOICE, SF_GROUP_MACHINE, RUN(precision), "f32", 0, 0, "f32|bf16", NULL,
-     "arithmetic of training, and of a run ever after; bf16: factors of products rounded to 8 bits, faster with AMX"},
+     "arithmetic of the run; bf16 rounds the factors of matrix products to 8 bits and is faster with AMX"},
 
     {"json", SF_FLAG, SF_GROUP_OUTPUT, COMMAND(json), "no", 0, 0, NULL, NULL, "print JSON"},
     {"quiet", SF_FLAG, SF_GROUP_OUTPUT, COMMAND(quiet), "no", 0, 0, NULL, NULL, "print results only"},
 
     {"count", SF_INTEGER, SF_GROUP_FILE, COMMAND(count), "5000", 1, 1e7, NULL, "N",
-     "sequences to sample (evaluate: as many as the run holds out unless given)"},
+     "sequences to sample (evaluate: by default as many as the run's held-out set)"},
     {"out", SF_TEXT, SF_GROUP_OUT, COMMAND(out), "", 0, SF_PATH_SIZE, NULL, "FILE",
-     "file to write; if not given, report.html for a report and standard output for all else"},
+     "file to write; by default report.html for a report, otherwise standard output"},
     {"figures", SF_TEXT, SF_GROUP_REPORT | SF_GROUP_ANALYSIS | SF_GROUP_PAPER, COMMAND(figures), "", 0, SF_PATH_SIZE,
      NULL, "DIR", "folder for each figure as SVG and its data as CSV"},
     {"converged-at", SF_TEXT, SF_GROUP_GOAL, COMMAND(converged_at), "95", 0, SF_TEXT_SIZE, NULL, "PERCENT|loss:X",
-     "when a run has converged: the first epoch with this training accuracy, or with a training loss of at most X"},
+     "a run has converged at the first epoch with this training accuracy, or with a training loss of at most X"},
     {"plot", SF_FLAG, SF_GROUP_REPORT, COMMAND(plot), "no", 0, 0, NULL, NULL, "also plot in the terminal"},
 
     {"store", SF_TEXT, SF_GROUP_STORE, COMMAND(store), "semfocus-runs", 0, SF_PATH_SIZE, NULL, "DIR",
      "folder of the run store"},
     {"checkpoint-seconds", SF_INTEGER, SF_GROUP_SAVING, COMMAND(execution.checkpoint_seconds), "10", 0, 86400, NULL,
-     "N", "least time between two checkpoints of a run; they follow an epoch"},
+     "N", "shortest time between two checkpoints of a run, which are written after an epoch"},
     {"every", SF_INTEGER, SF_GROUP_SAVING, COMMAND(execution.measure_every), "0", 0, 1e6, NULL, "N",
-     "record quantiles of the attention scores before the first and after every N-th epoch while a run trains, not of "
-     "epochs that the store has already; 0: never"},
+     "while a run trains, record quantiles of the attention scores before the first and after every N-th epoch, but "
+     "not for epochs that are already in the store; 0: never"},
     {"seeds", SF_INTEGER, SF_GROUP_STUDY, COMMAND(seeds), "6", 1, 1000, NULL, "N",
-     "how many seeds: the paper's ten, then others; or name them with seed"},
+     "number of seeds: the paper's ten, then others; --seed names them instead"},
     {"dry-run", SF_FLAG, SF_GROUP_STUDY, COMMAND(dry_run), "no", 0, 0, NULL, NULL,
      "show what would be run and how long it may take"},
     {"keep-going", SF_FLAG, SF_GROUP_STUDY, COMMAND(keep_going), "yes", 0, 0, NULL, NULL,
-     "go on with the other runs where one fails (the default)"},
+     "continue with the other runs if one fails (the default)"},
     {"fail-fast", SF_FLAG, SF_GROUP_STUDY, COMMAND(fail_fast), "no", 0, 0, NULL, NULL,
      "stop at the first run that fails"},
     {"where", SF_TEXT, SF_GROUP_QUERY, COMMAND(where), "", 0, sizeof((sf_options *)0)->where, NULL, "SQL",
-     "only runs for which this SQL condition holds, e.g. \"task = 'parity' AND epochs > 10\"; it is given 10 seconds"},
+     "only runs for which this SQL condition holds, for example \"task = 'parity' AND epochs > 10\"; it may take 10 "
+     "seconds"},
     {"format", SF_CHOICE, SF_GROUP_EXPORT, COMMAND(format), "csv", 0, 0, "safetensors|csv", NULL,
-     "the weights under their published names, or the curve"},
+     "what to write: the weights under their published names, or the curve"},
     {"best", SF_FLAG, SF_GROUP_EXPORT, COMMAND(best), "no", 0, 0, NULL, NULL,
-     "the weights of the epoch with the best held-out accuracy instead of the last"},
+     "write the weights of the epoch with the best held-out accuracy instead of the last"},
     {"at", SF_CHOICE, SF_GROUP_WEIGHTS, COMMAND(at), "last", 0, 0, "last|best|init", NULL,
-     "weights of the last epoch, of the one with the best held-out accuracy, or the initial ones"},
+     "which weights: of the last epoch, of the epoch with the best held-out accuracy, or the initial ones"},
     {"split", SF_CHOICE, SF_GROUP_ANALYSIS, COMMAND(split), "heldout", 0, 0, "train|heldout", NULL,
-     "sequences to look at"},
+     "sequences to measure"},
     {"curves", SF_FLAG, SF_GROUP_ANALYSIS, COMMAND(curves), "no", 0, 0, NULL, NULL,
-     "what training with --every recorded, as CSV or JSON"},
+     "print what training with --every recorded, as CSV or JSON"},
     {"lengths", SF_TEXT, SF_GROUP_LENGTHS, COMMAND(lengths), "", 0, sizeof((sf_options *)0)->lengths, NULL, "N[,...]",
-     "lengths of the sequences to evaluate on; if not given, the run's own"},
+     "lengths of the sequences to evaluate on; by default the run's own"},
     {"bounds", SF_FLAG, SF_GROUP_ANALYSIS, COMMAND(bounds), "no", 0, 0, NULL, NULL,
      "also Lipschitz bounds of every block and of the loss, from the weights"},
     {"lipschitz", SF_FLAG, SF_GROUP_ANALYSIS, COMMAND(lipschitz), "no", 0, 0, NULL, NULL,
      "also the local Lipschitz constant of every attention layer, by power iteration"},
     {"mask-stability", SF_FLAG, SF_GROUP_ANALYSIS, COMMAND(mask_stability), "no", 0, 0, NULL, NULL,
-     "also how many kept keys stay when noise is added to the embedded tokens"},
+     "also how many kept keys stay the same when noise is added to the embedded tokens"},
     {"perturbed", SF_REAL, SF_GROUP_ANALYSIS, COMMAND(perturbed), "0", 0, 1e6, NULL, "R",
-     "look at the weights moved by R along the first direction of the loss surface; 0: as they are"},
+     "measure at the weights moved by R along the first direction of the loss surface; 0: not moved"},
     {"grid", SF_INTEGER, SF_GROUP_SURFACE, COMMAND(grid), "51", 1, 1001, NULL, "N",
-     "points of a loss surface along each side; odd: the weights themselves are one of them"},
+     "points of a loss surface along each side; if odd, the weights themselves are a point"},
     {"samples", SF_INTEGER, SF_GROUP_SAMPLES, COMMAND(samples), "0", 0, 1e7, NULL, "N",
-     "how many sequences to look at; 0: all (landscape: 1000 unless given)"},
+     "number of sequences to measure; 0: all (landscape: 1000 by default)"},
     {"direction-seed", SF_INTEGER, SF_GROUP_SURFACE | SF_GROUP_ANALYSIS, COMMAND(direction_seed), "11111", 0,
      4294967295.0, NULL, "S", "seed of the two directions of a loss surface"},
     {"extent", SF_REAL, SF_GROUP_SURFACE, COMMAND(extent), "1", 1e-6, 1e12, NULL, "X",
-     "half the side of the surface; at 1 the weights and the step away from them are equally large"},
+     "half the side of the surface; a step of 1 along a direction is as large as the weights"},
     {"plugin", SF_TEXT, SF_GROUP_PLUGIN, COMMAND(plugin), "", 0, SF_PATH_SIZE, NULL, "FILE[,...]",
      "load selectors, weightings and tasks from these shared libraries, and from those that SEMFOCUS_PLUGINS names, "
      "separated by colons"},
     {"scale", SF_CHOICE, SF_GROUP_PAPER, COMMAND(scale), "laptop", 0, 0, "smoke|laptop|paper", NULL,
-     "how much: seconds to see that it works, what two cores do in minutes to hours, or all of the paper"},
+     "size of the study: seconds, to see that it works; minutes to hours on two cores; or that of the paper"},
 };
 
 enum { SETTINGS = sizeof table / sizeof *table };
@@ -222,7 +224,7 @@ sf_status sf_setting_read(sf_value *out, const sf_setting *setting, const char *
 bool sf_setting_changes_numbers(const sf_setting *setting, const sf_config *config) {
     if (setting->home != SF_IN_CONFIG || setting->offset == offsetof(sf_config, stop_at)) return false;
     if (setting->offset == offsetof(sf_config, epochs))
-        return config->schedule == SF_COSINE; /* else more epochs go on with the run */
+        return config->schedule == SF_COSINE; /* otherwise more epochs continue the run */
     return true;
 }
 
@@ -381,8 +383,8 @@ sf_status sf_config_apply_recipe(sf_config *config, const char *const *recipe) {
 static sf_status check_used(const sf_config *config, const char *const *names, const char *where) {
     for (; *names != NULL; names++)
         if (sf_config_given(config, *names))
-            return sf_fail_on(SF_BAD_INPUT, *names, "%s has no effect without %s; leave it out or choose that", *names,
-                              where);
+            return sf_fail_on(SF_BAD_INPUT, *names, "%s has no effect without %s; leave it out, or set that as well",
+                              *names, where);
     return SF_OK;
 }
 

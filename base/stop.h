@@ -1,5 +1,5 @@
-/* A request to stop, which long work looks at again and again. Whoever asks keeps the flag; once set it stays set until
- * the work has ended. */
+/* A request to stop, a flag that long work polls. The caller owns the flag; once set, it stays set until the work has
+ * ended. */
 #ifndef SF_BASE_STOP_H
 #define SF_BASE_STOP_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-static inline bool sf_stop_asked(const atomic_int *stop /* may be NULL: nobody can ask */) {
+static inline bool sf_stop_asked(const atomic_int *stop /* may be NULL: never stops */) {
     return stop != NULL && atomic_load_explicit(stop, memory_order_relaxed) != 0;
 }
 

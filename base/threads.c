@@ -49,7 +49,7 @@ sf_status sf_threads_start(size_t threads) {
     sf_release(tried);
     if (started < threads - 1)
         return sf_fail(SF_NO_MEMORY,
-                       "%zu threads were asked for, but the system starts no more than %zu: %s; ask for fewer with "
+                       "%zu threads were asked for, but the system can start only %zu: %s; ask for fewer with "
                        "--threads, or raise the limit on processes (ulimit -u) or on memory (ulimit -v)",
                        threads, started + 1, strerror(why));
 #pragma omp parallel num_threads((int)threads)

@@ -56,12 +56,12 @@ def main():
     lengths = [SHORTEST << i for i in range((options.longest // SHORTEST).bit_length())]
     if not lengths:
         parser.error(f"--longest {options.longest}: at least {SHORTEST}")
-    print(f"{'attention':10} {'T':>6} {'ms a sequence':>14} {'growth':>7} {'MiB':>8} {'growth':>7}")
+    print(f"{'attention':10} {'T':>6} {'ms per sequence':>15} {'growth':>7} {'MiB':>8} {'growth':>7}")
     for attention in options.attention.split(","):
         before = None
         for length, now in zip(lengths, measure_all(options.semfocus, attention, lengths)):
             growth = [f"{a / b:7.2f}" for a, b in zip(now, before)] if before else [" " * 7] * 2
-            print(f"{attention:10} {length:6} {now[0]:14.1f} {growth[0]} {now[1]:8.0f} {growth[1]}", flush=True)
+            print(f"{attention:10} {length:6} {now[0]:15.1f} {growth[0]} {now[1]:8.0f} {growth[1]}", flush=True)
             before = now
 
 

@@ -297,7 +297,7 @@ static bool bench_product(timing *t, const product *p, const operands *o, double
     const size_t count = all_uses(uses, p, o);
     bool right = agrees(p, &(use){0}, o, plain);
     for (size_t i = 0; i < count && right; i++) right = agrees(p, &uses[i], o, plain);
-    if (right && count == 0) fprintf(stderr, "bench_products: libxsmm makes no kernel for %s\n", p->what);
+    if (right && count == 0) fprintf(stderr, "bench_products: libxsmm has no kernel for %s\n", p->what);
     if (!right || count == 0) return false;
     const use *best = &uses[fastest(p, uses, count, o)];
     *t = compare(p, best, o, room, rounds);

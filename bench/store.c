@@ -63,7 +63,7 @@ static sf_status time_rows(sf_store *store, size_t rows) {
             &(sf_epoch){
                 .epoch = i, .train_loss = 0.5, .train_accuracy = 50, .heldout_loss = 0.5, .heldout_accuracy = 50},
             1);
-    printf("a row of a curve of %zu: %.3f ms\n", rows, (sf_clock_seconds() - start) * 1e3 / (double)rows);
+    printf("one row of a curve of %zu: %.3f ms\n", rows, (sf_clock_seconds() - start) * 1e3 / (double)rows);
     return status;
 }
 

@@ -342,9 +342,8 @@ static int draw_regions(const analyses *a, const char *folder) {
     }
     const size_t count = collect_points(points, a);
     if (count == 0) {
-        code =
-            fail_usage("--figures draws runs with full attention beside such of the same settings and seed that choose "
-                       "keys by score; name both");
+        code = fail_usage("--figures compares a run with full attention and a run of the same settings and seed that "
+                          "chooses keys by score; name both");
     } else {
         const sf_status status = sf_regions_write_figures(points, count, folder);
         code = status == SF_OK ? EXIT_DONE : fail(status);
@@ -447,10 +446,10 @@ static int check_recorded(sf_store *store, const sf_stored_run *runs, size_t cou
         const sf_status status = sf_store_each_measure(store, &runs[i], count_point, &points);
         if (status != SF_OK) return fail(status);
         if (points == 0)
-            return fail_usage("run %s has no recorded measures: --every N records them while a run trains, and what is "
-                              "trained is not measured again; train it with --every N into another --store, or leave "
-                              "out --curves",
-                              runs[i].id);
+            return fail_usage(
+                "run %s has no recorded measures: --every N records them while a run trains, and a trained run is not "
+                "measured again; train it with --every N into another --store, or leave out --curves",
+                runs[i].id);
     }
     return EXIT_DONE;
 }
@@ -498,12 +497,12 @@ static int run(const cli_request *request) {
                                                  "lipschitz", "mask-stability", "figures", "perturbed"};
     for (size_t i = 0; i < sizeof without_curves / sizeof *without_curves && request->options.curves; i++)
         if (sf_options_given(&request->options, without_curves[i]))
-            return fail_usage("--%s has no effect with --curves, which tells what training recorded; leave it out",
+            return fail_usage("--%s has no effect with --curves, which prints what training recorded; leave it out",
                               without_curves[i]);
     if (sf_config_given(&request->config, "precision"))
         return fail_usage("--precision has no effect on analyze, which computes measures in f32; leave it out");
     if (sf_options_given(&request->options, "direction-seed") && request->options.perturbed == 0)
-        return fail_usage("--direction-seed has no effect without --perturbed R; leave it out or say how far");
+        return fail_usage("--direction-seed has no effect without --perturbed R; leave it out, or add --perturbed R");
     int code = check_figures(&request->options);
     if (code != EXIT_DONE) return code;
     sf_store *store;
@@ -517,37 +516,38 @@ static int run(const cli_request *request) {
 const cli_verb verb_analyze = {
     .name = "analyze",
     .usage = "RUN... [--at last|best|init] [--samples N] [--bounds] [--lipschitz] [--mask-stability] [--figures DIR]",
-    .summary = "dispersion, separation, sinks, norms and stability of runs' attention",
+    .summary = "measure the attention of runs: dispersion, separation, sinks, norms, stability",
     .details =
-        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it. Over every block, head, sequence\n"
-        "and query, with D the scores before softmax:\n"
+        "RUN is an id from 'semfocus runs' or an unambiguous beginning of one. analyze measures over every block, "
+        "head,\n"
+        "sequence and query, with D the scores before softmax:\n"
         "  delta_s    max D - min D over all keys          delta_h  the same over the kept keys\n"
-        "  Delta_h    from the kept scores to the others   in-degree  queries that keep a key; beta = in-degree / k\n"
+        "  Delta_h    gap between kept and other scores    in-degree  queries that keep a key; beta = in-degree / k\n"
         "  ln xi      stability of the softmax: delta_h - ln k [+ ln(1 + 1/Delta_h) where keys are chosen by score];\n"
         "             ln xi_s = delta_s - ln T is that of full attention\n"
-        "  Gamma, Upsilon, |W1|, |W2|   spectral norms with the bias as a column; Xi  the largest row attention reads\n"
+        "  Gamma, Upsilon, |W1|, |W2|   spectral norms with the bias as a column; Xi  the largest row that attention "
+        "reads\n"
         "  W, X       below 1: keeping k keys by score has the better bound, in the parameters and in the input\n"
-        "A run with full attention and one of the same task, seed and settings that chooses keys by score are\n"
-        "also compared quantile by quantile; --figures draws them into the regions where W and X hold. A\n"
-        "diverged run is analyzed at its last finite weights, and runs of any instruction set as they are; a\n"
-        "store of another numerics version is refused. Measures are computed in f32, also those of a run trained in\n"
-        "bf16: --precision has no effect here and is refused.\n"
-        "Further, of every block (docs/theory.md derives each constant; without --samples on 500, 50 and 200\n"
-        "sequences):\n"
+        "If one run has full attention and another of the same task, seed and settings chooses keys by score, the two\n"
+        "are also compared at each quantile; --figures draws them into the regions where W and X hold. A diverged\n"
+        "run is analyzed at its last finite weights. A store of another numerics version is refused.\n"
+        "Measures are computed in f32, also for a run trained in bf16: --precision has no effect here and is refused.\n"
+        "Further measures of every block (docs/theory.md derives each constant; without --samples they are taken on\n"
+        "500, 50 and 200 sequences):\n"
         "  --bounds   Lipschitz constants for all inputs in the domain that the sequences span: published (with\n"
         "             e^delta), proven (the sharpest we prove), local (of the derivative, kept keys held fixed);\n"
         "             softmax: scores to weights, attention and block: rows (input) or parameters (weights) to rows,\n"
         "             composed: embedded tokens or all parameters to the loss, as a power of ten\n"
-        "  --lipschitz  largest singular value of each attention layer's Jacobian at each sequence, over sqrt(T),\n"
-        "             over the sqrt(T) law of Castin et al. 2024 and over the local bound\n"
+        "  --lipschitz  largest singular value of each attention layer's Jacobian at each sequence, divided by\n"
+        "             sqrt(T), by the sqrt(T) law of Castin et al. 2024 and by the local bound\n"
         "  --mask-stability  kept keys unchanged under Gaussian noise of deviation 0.001 to 1 on the embedded tokens,\n"
         "             also by the query's Delta_h\n"
-        "  --perturbed R  everything at the weights moved by R along the first direction of 'semfocus landscape'\n"
-        "In JSON, what is infinite is \"infinity\" or \"-infinity\", and null what is not defined or not there.\n"
+        "  --perturbed R  all of it at the weights moved by R along the first direction of 'semfocus landscape'\n"
+        "In JSON, infinite values are \"infinity\" or \"-infinity\", and values that are undefined or missing are "
+        "null.\n"
         "examples: semfocus analyze 3f2a 91bc          semfocus analyze 3f2a --at init --samples 100 --json\n"
         "          semfocus analyze 3f2a 91bc --bounds --lipschitz --mask-stability --figures figures\n"
-        "          semfocus train even-pairs --attention topk:5 --every 5, then semfocus analyze RUN "
-        "--curves\n",
+        "          semfocus train even-pairs --attention topk:5 --every 5, then semfocus analyze RUN --curves\n",
     .groups = SF_GROUP_WEIGHTS | SF_GROUP_ANALYSIS | SF_GROUP_SAMPLES | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,

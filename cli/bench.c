@@ -102,9 +102,9 @@ const cli_verb verb_bench = {
     .usage = "[nnch|listops] [MECHANISM...] [--precision f32|bf16] [--threads N]",
     .summary = "time training steps and evaluations at the paper's shapes",
     .details =
-        "One model with the threads inside it, batch 25. GFLOP/s count the mathematics, nothing computed twice;\n"
-        "'of peak' is beside what the same threads reach on multiply-adds alone (f32 on vectors, bf16 on tiles);\n"
-        "'7000 / epoch' is the evaluation of an epoch over its training. Takes about a minute.\n",
+        "Times one model that uses all threads, batch 25. GFLOP/s count each operation of the mathematics once; 'of\n"
+        "peak' is relative to what the same threads reach on multiply-adds alone (f32 on vectors, bf16 on tiles);\n"
+        "'7000 / epoch' is evaluation time divided by training time, per epoch. Takes about a minute.\n",
     .groups = COMMON_GROUPS,
     .most_words = 64,
     .first_word = "SHAPE|MECHANISM",

@@ -60,7 +60,7 @@ static int run(const cli_request *request) {
     if (code == EXIT_DONE && request->options.json) {
         code = print_json(json_incref(c.rows));
     } else if (code == EXIT_DONE && (!request->options.quiet || c.failed > 0)) {
-        printf("%zu of %zu runs are whole\n", c.checked - c.failed, c.checked);
+        printf("%zu of %zu runs are intact\n", c.checked - c.failed, c.checked);
         code = finish_output();
     }
     json_decref(c.rows);
@@ -70,11 +70,12 @@ static int run(const cli_request *request) {
 const cli_verb verb_check = {
     .name = "check",
     .usage = "[RUN...] [--where SQL]",
-    .summary = "prove that the curves and checkpoints of a store agree",
-    .details = "For each run: the curve has every epoch that was asked for, all rows are what was written (by their\n"
-               "seals), so are the checkpoint files, byte for byte, and evaluating their weights gives the losses and\n"
-               "accuracies of the curve, bit by bit. The database file itself is checked, too.\n"
-               "example: semfocus check\n",
+    .summary = "verify that the curves and checkpoints of a store agree",
+    .details =
+        "For each run it verifies that the curve has every epoch that was asked for, that all rows and checkpoint\n"
+        "files are what was written (by their checksums), and that evaluating the saved weights gives the losses and\n"
+        "accuracies of the curve, bit by bit. It also checks the database file itself.\n"
+        "example: semfocus check\n",
     .groups = SF_GROUP_QUERY | COMMON_GROUPS,
     .most_words = (size_t)-1,
     .first_word = "RUN",

@@ -139,14 +139,14 @@ static int run(const cli_request *request) {
 const cli_verb verb_compare = {
     .name = "compare",
     .usage = "TASK[,TASK] [--attention LIST] [--seeds N] [--setting LIST ...]",
-    .summary = "train what is missing, then say which mechanism learns faster and generalizes better",
+    .summary = "train missing runs, then report which mechanism learns faster and generalizes better",
     .details =
-        "Every setting of a run may be a list: the runs are their grid. Without --attention, full,topk:5.\n"
-        "The baseline is full attention, or the first mechanism. Runs are paired by seed; a run that does not\n"
-        "converge counts as later than all its epochs. The p-values of a task's comparisons are corrected\n"
-        "together, so more mechanisms need more seeds: 6 for one comparison, 7 for two or three, 8 for up to six.\n"
-        "Ctrl-C checkpoints; the same command goes on. Ends with a table, verdicts and a page to share\n"
-        "(report.html, or --out FILE).\n"
+        "Every setting of a run may be a list; the runs are the grid of all lists. Without --attention, full and\n"
+        "topk:5 are compared. The baseline is full attention, or the first mechanism if full is not listed. Runs are\n"
+        "paired by seed; a run that does not converge counts as later than all its epochs. The p-values of all\n"
+        "comparisons of a task are corrected together, so more mechanisms need more seeds: 6 for one comparison, 7\n"
+        "for two or three, 8 for up to six. Ctrl-C writes checkpoints; repeat the command to continue. At the end,\n"
+        "prints a table and verdicts and writes a page to share (report.html, or --out FILE).\n"
         "examples: semfocus compare even-pairs --attention full,topk:5,banded:5 --seeds 10 --stop-at 95\n"
         "          semfocus compare even-pairs --lr 0.05,0.1,0.2 --seeds 10 --converged-at loss:0.1\n"
         "          semfocus compare even-pairs,parity --blocks 2,5 --dry-run\n",

@@ -170,7 +170,7 @@ static void offer_options(const completion *asked, const cli_verb *verb) {
         snprintf(option, sizeof option, "--%s", setting->name);
         offer(asked, option, "", setting->help);
     }
-    offer(asked, "--help", "", "the options of this verb");
+    offer(asked, "--help", "", "show the options of this command");
 }
 
 static void offer_values(const completion *asked, const sf_setting *setting) {

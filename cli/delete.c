@@ -24,10 +24,11 @@ const cli_verb verb_delete = {
     .name = "delete",
     .usage = "RUN...",
     .summary = "remove runs from a store, with their rows and checkpoints",
-    .details = "RUN is an id of 'semfocus runs' or an unambiguous beginning of it. Nothing else ever removes a run: a\n"
-               "run that 'semfocus check' finds damaged stays, and is refused, until it is deleted or a copy of\n"
-               "runs.db is put back. The command that trained a deleted run trains it again from its first epoch.\n"
-               "example: semfocus delete 3f2a\n",
+    .details =
+        "RUN is an id from 'semfocus runs' or an unambiguous beginning of one. No other command removes a run: a\n"
+        "run that 'semfocus check' finds damaged stays, and is refused, until it is deleted or a copy of runs.db\n"
+        "is restored. Repeating the command that trained a deleted run trains it again from its first epoch.\n"
+        "example: semfocus delete 3f2a\n",
     .groups = COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,

@@ -41,10 +41,11 @@ static int run(const cli_request *request) {
 const cli_verb verb_distance = {
     .name = "distance",
     .usage = "RUN RUN",
-    .summary = "how far apart the weights and losses of two runs are",
+    .summary = "compare the weights and losses of two runs",
     .details =
-        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it. Both are taken at their last checkpoint,\n"
-        "which must be of the same epoch and of weights of the same shape. With --swap-sample it tells how much one\n"
+        "RUN is an id from 'semfocus runs' or an unambiguous beginning of one. Both are taken at their last "
+        "checkpoint,\n"
+        "which must be of the same epoch and of weights of the same shape. With --swap-sample it shows how much one\n"
         "training sequence matters to a mechanism (algorithmic stability):\n"
         "example: semfocus train even-pairs --attention topk:5\n"
         "         semfocus train even-pairs --attention topk:5 --swap-sample 17\n"

@@ -118,14 +118,14 @@ static int run(const cli_request *request) {
 const cli_verb verb_evaluate = {
     .name = "evaluate",
     .usage = "RUN... [--lengths N,...] [--count N] [--at last|best|init]",
-    .summary = "loss and accuracy of runs on held-out sequences of other lengths",
+    .summary = "evaluate runs on held-out sequences of other lengths",
     .details =
-        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it. The sequences are the held-out ones\n"
+        "RUN is an id from 'semfocus runs' or an unambiguous beginning of one. The sequences are the held-out ones\n"
         "that a run of that length would have under the same data seed. The model keeps its weights, its k and its\n"
         "global tokens; positions, padding and kept keys are those of the new length, where a k that covers it is "
         "full\n"
         "attention. At a run's own length and held-out count the result is its held-out loss, bit by bit on the same\n"
-        "instruction set. A run of tsv: data has its own length alone.\n"
+        "instruction set. A run of tsv: data can be evaluated only at its own length.\n"
         "example: semfocus evaluate 3f2a 91bc --lengths 40,60,100,200\n",
     .groups = SF_GROUP_LENGTHS | SF_GROUP_FILE | SF_GROUP_WEIGHTS | COMMON_GROUPS,
     .fewest_words = 1,

@@ -188,9 +188,10 @@ static void print_comparisons(const sf_landscape *landscape) {
         compared = true;
     }
     if (compared)
-        puts("One pair of directions and one run each: an observation, not a test.");
+        puts("One pair of directions and one run per mechanism: an observation, not a test.");
     else if (sf_landscape_count(landscape) > 1)
-        puts("\nNot compared: no two of these runs, diverged ones aside, differ in the mechanism alone.");
+        puts("\n"
+             "Not compared: no two of these runs (without diverged ones) differ only in the mechanism.");
 }
 
 static int print_tables(const sf_landscape *landscape) {
@@ -200,7 +201,8 @@ static int print_tables(const sf_landscape *landscape) {
     printf("%zu x %zu points over +-%.6g along two directions (seed %lu), ", first->grid, first->grid, first->extent,
            (unsigned long)first->seed);
     if (samples_differ(landscape))
-        printf("not all on as many training sequences\n\n");
+        printf("on different numbers of training sequences\n"
+               "\n");
     else
         printf("%zu training sequences\n\n", first->samples);
     print_losses(landscape, width);
@@ -268,8 +270,7 @@ static int run(const cli_request *request) {
     sf_store *store = NULL;
     if (sf_config_given(&request->config, "precision"))
         return fail_usage(
-            "--precision has no effect here: surfaces are computed in f32, those of a bf16 run too; leave "
-            "it out");
+            "--precision has no effect here: surfaces are computed in f32, also for a bf16 run; leave it out");
     if (strcmp(options->out, "-") == 0)
         return fail_usage("out is '-' but the table goes to standard output; name a file");
     const int writable = check_figures(options);
@@ -284,15 +285,17 @@ static int run(const cli_request *request) {
 const cli_verb verb_landscape = {
     .name = "landscape",
     .usage = "RUN... [--grid N] [--samples N] [--at last|best|init] [--out FILE.html] [--figures DIR]",
-    .summary = "the loss around the weights of runs, and how steep it is there",
+    .summary = "map the loss around the weights of runs and estimate how steep it is",
     .details =
-        "RUN is an id of 'semfocus runs' or an unambiguous beginning of it; several, 16 at most, share one scale,\n"
-        "and those that differ in the mechanism alone are compared. Two Gaussian directions, each tensor scaled\n"
+        "RUN is an id from 'semfocus runs' or an unambiguous beginning of one; several runs, at most 16, share one "
+        "scale,\n"
+        "and those that differ only in the mechanism are compared. Two Gaussian directions, each tensor scaled\n"
         "to the norm of the weights' own, span a plane; the slopes between neighbouring points estimate Lipschitz\n"
-        "constants. The loss is taken over 1000 training sequences, spread over all, unless --samples says\n"
-        "otherwise. It is computed in f32, that of a bf16 run too: --precision is refused. Without more it takes\n"
-        "about three minutes a run of the paper's NNCH shape on two cores; --grid 200 --samples 0 is the paper's\n"
-        "and takes hours. Points are kept as they come: after Ctrl-C or a kill the same command goes on.\n"
+        "constants. The loss is that of 1000 training sequences, spread over all of them, unless --samples says\n"
+        "otherwise. It is computed in f32, also for a bf16 run: --precision is refused. By default it takes about\n"
+        "three minutes per run of the paper's NNCH shape on two cores; the paper's --grid 200 --samples 0 takes "
+        "hours.\n"
+        "Points are stored as they are computed: after Ctrl-C or a kill, repeat the command to continue.\n"
         "example: semfocus landscape 3f2a 91bc --out landscape.html\n",
     .groups = SF_GROUP_SURFACE | SF_GROUP_SAMPLES | SF_GROUP_WEIGHTS | SF_GROUP_OUT | SF_GROUP_REPORT | COMMON_GROUPS,
     .fewest_words = 1,

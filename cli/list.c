@@ -45,9 +45,19 @@ static json_t *collect_tasks(void) {
     return rows;
 }
 
+/* As options, so that a part of it can be copied and changed. */
+static void print_recipe(json_t *recipe) {
+    const char *name;
+    json_t *value;
+    printf("   ");
+    json_object_foreach(recipe, name, value) printf(" --%s %s", name, json_string_value(value));
+    putchar('\n');
+}
+
 static void print_task(const json_t *row) {
     printf("%-28s %2lld classes  chance %4.3g %%  %s\n", text(row, "name"), number(row, "classes"),
            json_real_value(json_object_get(row, "chance")), text(row, "summary"));
+    print_recipe(json_object_get(row, "recipe"));
 }
 
 static json_t *collect_attention(void) {
@@ -143,7 +153,7 @@ static int run(const cli_request *request) {
         for (size_t i = 0; i < LISTINGS; i++)
             if (strcmp(listings[i].name, request->words[0]) == 0)
                 return print_one(&listings[i], request->options.json != 0);
-        return fail_usage("there is no list '%.40s'; choose tasks, attention, settings, backends or figures",
+        return fail_usage("there is no list '%.40s'; use tasks, attention, settings, backends or figures",
                           request->words[0]);
     }
     if (request->options.json) {
@@ -163,7 +173,10 @@ static int run(const cli_request *request) {
 const cli_verb verb_list = {
     .name = "list",
     .usage = "[" LIST_NAMES "]",
-    .summary = "tasks, attention mechanisms, settings, backends and figures",
+    .summary = "list tasks with their recipes, attention mechanisms, settings, backends, figures",
+    .details =
+        "The options below a task are its recipe: they replace the defaults when that task is trained. Options on the\n"
+        "command line replace both.\n",
     .groups = COMMON_GROUPS,
     .most_words = 1,
     .first_word = LIST_NAMES,

@@ -33,11 +33,14 @@ int fail_usage(const char *format, ...) {
 }
 
 static void print_overview(FILE *stream) {
-    fputs("semfocus: does this attention mechanism learn faster and generalize better, and why?\n\n"
-          "usage: semfocus VERB [WORDS] [--setting value ...]\n\n",
+    fputs("semfocus: does this attention mechanism learn faster and generalize better, and why?\n"
+          "\n"
+          "usage: semfocus COMMAND [ARGUMENTS] [--option value ...]\n"
+          "\n",
           stream);
     for (size_t i = 0; i < VERBS; i++) fprintf(stream, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
-    fputs("\n'semfocus VERB --help' tells a verb's settings; 'semfocus --version' the version.\n"
+    fputs("\n"
+          "'semfocus COMMAND --help' shows a command's options; 'semfocus --version' prints the version.\n"
           "Try: semfocus compare even-pairs --attention full,topk:5 --seeds 6 --stop-at 95 --length 20 --blocks 2\n",
           stream);
 }
@@ -66,25 +69,26 @@ static void print_setting(const sf_setting *setting, bool is_list) {
 
 static int print_verb_help(const cli_verb *verb) {
     static const struct {
-        sf_setting_group group;
+        unsigned groups;
         const char *title;
     } sections[] = {
-        {SF_GROUP_PAPER, "paper"},      {SF_GROUP_STUDY, "study"},           {SF_GROUP_REPORT, "report"},
-        {SF_GROUP_GOAL, "convergence"}, {SF_GROUP_QUERY, "which runs"},      {SF_GROUP_ANALYSIS, "analysis"},
-        {SF_GROUP_SURFACE, "surface"},  {SF_GROUP_SAMPLES, "how much"},      {SF_GROUP_LENGTHS, "how long"},
-        {SF_GROUP_EXPORT, "what"},      {SF_GROUP_WEIGHTS, "which weights"}, {SF_GROUP_FILE, "how many"},
-        {SF_GROUP_OUT, "where to"},     {SF_GROUP_SAMPLE, "sequences"},      {SF_GROUP_DATA, "data"},
-        {SF_GROUP_MODEL, "model"},      {SF_GROUP_TRAINING, "training"},     {SF_GROUP_MACHINE, "machine"},
-        {SF_GROUP_SAVING, "saving"},    {SF_GROUP_PLUGIN, "plug-ins"},       {SF_GROUP_STORE, "store"},
-        {SF_GROUP_OUTPUT, "output"}};
+        {SF_GROUP_PAPER, "paper"},
+        {SF_GROUP_STUDY | SF_GROUP_GOAL, "comparison"},
+        {SF_GROUP_QUERY, "runs"},
+        {SF_GROUP_ANALYSIS | SF_GROUP_SURFACE | SF_GROUP_SAMPLES | SF_GROUP_LENGTHS | SF_GROUP_WEIGHTS, "measurement"},
+        {SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_FILE | SF_GROUP_MODEL | SF_GROUP_PLUGIN, "task and model"},
+        {SF_GROUP_TRAINING, "training"},
+        {SF_GROUP_MACHINE | SF_GROUP_SAVING | SF_GROUP_STORE, "machine and store"},
+        {SF_GROUP_REPORT | SF_GROUP_EXPORT | SF_GROUP_OUT | SF_GROUP_OUTPUT, "output"}};
     printf("usage: semfocus %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
     if (verb->details != NULL) printf("\n%s", verb->details);
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
-        if ((verb->groups & sections[i].group) == 0) continue;
+        const unsigned shown = verb->groups & sections[i].groups;
+        if (shown == 0) continue;
         printf("\n%s\n", sections[i].title);
         const sf_setting *setting;
         for (size_t j = 0; (setting = sf_setting_at(j)) != NULL; j++)
-            if ((setting->group & sections[i].group) != 0) print_setting(setting, is_list_setting(verb, setting));
+            if ((setting->group & shown) != 0) print_setting(setting, is_list_setting(verb, setting));
     }
     return finish_output();
 }
@@ -107,7 +111,7 @@ static int take_option(cli_request *request, const cli_verb *verb, const sf_sett
                                   : "it takes one value");
     if (*value == '\0' && (strcmp(setting->name, "out") == 0 || strcmp(setting->name, "figures") == 0 ||
                            strcmp(setting->name, "plugin") == 0))
-        return fail_usage("%s is '' but must be a name; give one, or leave it out", setting->name);
+        return fail_usage("%s is '' but must be a name; give one, or omit the option", setting->name);
     request->assignments[request->assignment_count++] = (cli_assignment){setting, value};
     return EXIT_DONE;
 }
@@ -167,7 +171,7 @@ static int read_request(cli_request *request, const cli_verb *verb, int count, c
     const int taken = take_values(request, verb);
     if (taken != EXIT_DONE) return taken;
     if (request->word_count < verb->fewest_words || request->word_count > verb->most_words)
-        return fail_usage("usage: semfocus %s %s ('semfocus %s --help' tells more)", verb->name, verb->usage,
+        return fail_usage("usage: semfocus %s %s ('semfocus %s --help' shows more)", verb->name, verb->usage,
                           verb->name);
     return EXIT_DONE;
 }
@@ -213,7 +217,7 @@ static int run_verb(const cli_verb *verb, int count, char **words) {
                            .assignments = calloc((size_t)count, sizeof *request.assignments)};
     int code = EXIT_FAILED;
     if (request.assignments == NULL)
-        print_sentence("no memory left to begin");
+        print_sentence("no memory left to start");
     else if (verb->lists != NO_LISTS && sf_study_create(&request.study) != SF_OK)
         code = fail(SF_NO_MEMORY);
     else
@@ -229,7 +233,7 @@ int main(int count, char **words) {
     fill_closed_streams();
     watch_signals();
     if (!open_output()) {
-        fputs("semfocus: no memory left to begin\n", stderr);
+        fputs("semfocus: no memory left to start\n", stderr);
         return EXIT_FAILED;
     }
     if (count < 2) {
@@ -238,7 +242,7 @@ int main(int count, char **words) {
     }
     const bool asks_help = is_help(words[1]) || strcmp(words[1], "help") == 0;
     if (asks_help && count > 2 && *words[2] != '-' && find_verb(words[2]) == NULL)
-        return fail_usage("unknown verb '%.40s'; 'semfocus --help' names them all", words[2]);
+        return fail_usage("unknown command '%.40s'; 'semfocus --help' lists all commands", words[2]);
     if (asks_help && count > 2 && find_verb(words[2]) != NULL) return print_verb_help(find_verb(words[2]));
     if (asks_help) {
         print_overview(stdout);
@@ -249,7 +253,7 @@ int main(int count, char **words) {
         return finish_output();
     }
     const cli_verb *verb = find_verb(words[1]);
-    if (verb == NULL) return fail_usage("unknown verb '%.40s'; 'semfocus --help' names them all", words[1]);
+    if (verb == NULL) return fail_usage("unknown command '%.40s'; 'semfocus --help' lists all commands", words[1]);
     if (verb->takes_any_word) return verb->run(&(cli_request){.words = words + 2, .word_count = (size_t)count - 2});
     for (int i = 2; i < count; i++)
         if (is_help(words[i])) return print_verb_help(verb);

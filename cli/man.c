@@ -39,10 +39,17 @@ static void print_setting_page(const sf_setting *setting) {
 
 static int run_man(const cli_request *request) {
     (void)request;
-    printf(".TH SEMFOCUS 1 \"\" \"semfocus " SF_VERSION "\"\n.SH NAME\nsemfocus \\- a lab for attention mechanisms\n"
-           ".SH SYNOPSIS\n.B semfocus\n.I VERB\n[words] [\\-\\-setting value ...]\n.SH DESCRIPTION\n"
-           "Trains transformers with any attention mechanism and tells which learns faster and generalizes "
-           "better.\n.SH VERBS\n");
+    printf(
+        ".TH SEMFOCUS 1 \"\" \"semfocus " SF_VERSION "\"\n"
+        ".SH NAME\n"
+        "semfocus \\- compare attention mechanisms by experiment\n"
+        ".SH SYNOPSIS\n"
+        ".B semfocus\n"
+        ".I COMMAND\n"
+        "[arguments] [\\-\\-option value ...]\n"
+        ".SH DESCRIPTION\n"
+        "Trains transformers with any attention mechanism and shows which one learns faster and generalizes better.\n"
+        ".SH COMMANDS\n");
     const cli_verb *verb;
     for (size_t i = 0; (verb = verb_at(i)) != NULL; i++) {
         printf(".TP\n.B %s \\fR", verb->name);
@@ -55,15 +62,20 @@ static int run_man(const cli_request *request) {
         print_plain(verb->details);
         printf(".fi\n.RE\n");
     }
-    printf(".SH SETTINGS\nA verb's \\-\\-help tells which of them it takes.\n");
+    printf(".SH OPTIONS\n"
+           "A command's \\-\\-help shows which of them it takes.\n");
     const sf_setting *setting;
     for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) print_setting_page(setting);
-    printf(".SH ENVIRONMENT\n.TP\n.B SEMFOCUS_ISA\nscalar, avx2 or avx512 instead of the widest instruction set of the "
-           "CPU.\n"
-           ".TP\n.B SEMFOCUS_PLUGINS\nshared libraries to load as with \\-\\-plugin, separated by colons.\n"
-           ".SH EXIT STATUS\n0 done, 1 failed work, 2 bad usage or input; 128 and the number of the signal that ended "
-           "it: 130 Ctrl\\-C, "
-           "143 SIGTERM, 129 SIGHUP, 141 where the reader of its output has gone.\n");
+    printf(".SH ENVIRONMENT\n"
+           ".TP\n"
+           ".B SEMFOCUS_ISA\n"
+           "scalar, avx2 or avx512 instead of the widest instruction set of the CPU.\n"
+           ".TP\n"
+           ".B SEMFOCUS_PLUGINS\n"
+           "shared libraries to load as with \\-\\-plugin, separated by colons.\n"
+           ".SH EXIT STATUS\n"
+           "0 done, 1 failed work, 2 bad usage or input; 128 plus the number of the signal that ended it: 130 "
+           "Ctrl\\-C, 143 SIGTERM, 129 SIGHUP, 141 if the reader of its output is gone.\n");
     return finish_output();
 }
 

@@ -66,9 +66,9 @@ static void print_listed(const sf_paper_info *info, const sf_paper *paper, doubl
     else if (info->is_formula)
         printf("   formulas, no runs\n");
     else if (result->finished == result->runs)
-        printf("%4zu runs, all here\n", result->runs);
+        printf("%4zu runs, all done\n", result->runs);
     else
-        printf("%4zu runs, %zu here, the rest at most about %s\n", result->runs, result->finished, left);
+        printf("%4zu runs, %zu done, the rest takes at most about %s\n", result->runs, result->finished, left);
     printf("    %s\n", info->title);
     print_about(info, "    ");
     if (*info->note != '\0') printf("    at this scale: %s\n", info->note);
@@ -249,7 +249,7 @@ static int run_entries(const cli_request *request) {
 
 static int check_and_run(const cli_request *request) {
     if (request->word_count < 2)
-        return fail_usage("usage: semfocus paper run ID...; 'semfocus paper list' names the entries");
+        return fail_usage("usage: semfocus paper run ID...; 'semfocus paper list' lists the entries");
     for (size_t i = 1; i < request->word_count; i++) {
         size_t entry;
         const sf_status status = sf_paper_find(&entry, request->words[i]);
@@ -332,21 +332,22 @@ static int run(const cli_request *request) {
     if (strcmp(what, "list") == 0) return read_only(request, list_all);
     if (strcmp(what, "status") == 0) return read_only(request, tell_all);
     if (strcmp(what, "run") == 0) return check_and_run(request);
-    return fail_usage("'semfocus paper %.40s' is not known; it is list, run or status", what);
+    return fail_usage("'semfocus paper %.40s' is unknown; use list, run or status", what);
 }
 
 const cli_verb verb_paper = {
     .name = "paper",
     .usage = "list | run ID... [--figures DIR] | status [--out FILE.md]   [--scale smoke|laptop|paper]",
-    .summary = "every figure, table and claim of the paper: what it shows and says, what it takes, what our runs say",
+    .summary = "list, run and judge every figure, table and claim of the paper",
     .details =
         "list shows every entry: the figure's curves, what the paper says, what we compare, and how long its missing\n"
         "runs would take on this machine. run trains and measures what is missing and says whether our runs agree;\n"
-        "entries share their runs, and after Ctrl-C or a kill the same command goes on. With --figures it writes each\n"
-        "entry's figures as SVG and CSV into DIR/ID. status shows what was reached, from the store alone: with "
-        "--scale\n"
-        "that scale, without it laptop and every other scale that has runs; with --out as Markdown. A difference that\n"
-        "is not significant neither agrees nor disagrees. Figures 21 and 22 are formulas and need no run.\n"
+        "entries share runs, and after Ctrl-C or a kill, repeating the command continues. With --figures it writes\n"
+        "each entry's figures as SVG and CSV into DIR/ID. status shows the verdicts so far, from the store alone: at "
+        "the\n"
+        "scale that --scale names, otherwise at laptop and every other scale that has runs; with --out as Markdown.\n"
+        "A difference that is not significant neither agrees nor disagrees. Figures 21 and 22 are formulas and need\n"
+        "no run.\n"
         "example: semfocus paper run tab-6 --scale smoke\n",
     .groups = SF_GROUP_PAPER | SF_GROUP_SAVING | SF_GROUP_OUT | COMMON_GROUPS,
     .fewest_words = 1,

@@ -45,8 +45,9 @@ const cli_verb verb_parity = {
     .name = "parity",
     .usage = "FILE.safetensors...",
     .summary = "compare the reference (limit 1e-9) and the f32 path (2e-5) with golden tensors",
-    .details = "A line a file with the worst error of each path and the tensor it was found in; exit code 0 only if "
-               "all pass.\n"
+    .details = "Prints one line per file with the largest error of each path and the tensor it was found in. Exit code "
+               "0 only if\n"
+               "all files pass.\n"
                "error: |a-b|/|b| for logits, losses and the gradient norm;\n"
                "       |a-b|/max(|b|, 1e-3 of the gradient norm) for each gradient\n"
                "example: semfocus parity tests/golden/*.safetensors\n",

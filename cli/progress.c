@@ -276,7 +276,7 @@ void progress_event(void *context, const sf_event *event) {
         if (!shown->quiet) fprintf(stderr, "semfocus: note: %s\n", event->message);
         break;
     case SF_EVENT_WAITING:
-        if (!shown->silent) fprintf(stderr, "semfocus: waiting for runs that other processes are at\n");
+        if (!shown->silent) fprintf(stderr, "semfocus: waiting for runs that other processes are training\n");
         break;
     }
     if (fflush(stdout) == 0 && ferror(stdout) == 0) return;
@@ -288,7 +288,7 @@ void progress_close(progress *shown) {
     clear_line(shown);
     free(shown->each);
     if (shown->detail == EVERY_RUN && shown->kept > 0 && !shown->silent)
-        printf("%zu of %zu runs were done before\n", shown->kept, shown->count);
+        printf("%zu of %zu runs were already done\n", shown->kept, shown->count);
     if (shown->headed) putchar('\n');
 }
 
@@ -310,7 +310,7 @@ void tell_unmeasured(const sf_study *study, sf_store *store, size_t every) {
     if (lacking > 0)
         fprintf(stderr,
                 "semfocus: %zu of %zu run%s had epochs in the store that were trained without this --every; they are "
-                "not measured again, another --store would have all\n",
+                "not measured again; use another --store to start from scratch\n",
                 lacking, count, plural(count));
 }
 

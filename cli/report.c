@@ -14,7 +14,7 @@ static int show(sf_study *study, sf_store *store, const cli_request *request) {
     if (status != SF_OK) return fail(status);
     sf_study_runs(study, &count);
     if (count == 0)
-        return fail_usage("there are no such runs in the store '%s'; train some, or leave out --where", options->store);
+        return fail_usage("the store '%s' has no such runs; train some, or leave out --where", options->store);
     if (strcmp(report_path(options), "-") != 0) {
         const int code = print_results(study, options->json != 0);
         if (code != EXIT_DONE) return code;
@@ -40,8 +40,8 @@ static int run(const cli_request *request) {
 const cli_verb verb_report = {
     .name = "report",
     .usage = "[--where SQL] [--converged-at PERCENT|loss:X] [--out report.html] [--figures DIR] [--plot]",
-    .summary = "table, verdicts, page and figures of the runs a store holds",
-    .details = "Runs are grouped by everything but the seed. --out - writes the page alone to standard output.\n"
+    .summary = "show the table, verdicts, page and figures of the runs in a store",
+    .details = "Runs that differ only in the seed form a group. --out - writes only the page, to standard output.\n"
                "example: semfocus report --where \"task = 'even-pairs'\" --figures figures\n",
     .groups = SF_GROUP_QUERY | SF_GROUP_REPORT | SF_GROUP_GOAL | SF_GROUP_OUT | COMMON_GROUPS,
     .run = run,

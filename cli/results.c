@@ -182,7 +182,7 @@ static void print_head(const sf_study *study, size_t from, int width) {
     printf("\n%-*s %7s %7s %20s %11s %8s %22s %10s %9s\n", width, "", "runs", "runs", epochs, heldout, "speed-up",
            "held-out accuracy, %", "training -", "seconds");
     printf("%-*s %7s %7s %6s %6s %6s %11s %8s %10s %11s %10s %9s\n", width, "", "done", "reached", "25 %", "median",
-           "75 %", "held-out", "by seed", "last epoch", "best epoch*", "held-out", "per epoch");
+           "75 %", "held-out", "per seed", "last epoch", "best epoch*", "held-out", "per epoch");
 }
 
 static bool is_beyond(const sf_group *group) {
@@ -211,7 +211,8 @@ static void print_marks(const sf_study *study, size_t from, size_t to) {
     if (beyond > 0) printf(" >%zu: not reached in %zu epochs.", example, example);
     if (epochs > 0) printf(" -: runs ended too early to tell.");
     putchar('\n');
-    if (seconds > 0) puts("Seconds per epoch are left out where runs did not share the machine equally.");
+    if (seconds > 0)
+        puts("Seconds per epoch are not shown for runs under different conditions (CPU, threads, runs at a time).");
 }
 
 static void print_best_settings(const sf_study *study, size_t from, size_t to) {
@@ -223,7 +224,7 @@ static void print_best_settings(const sf_study *study, size_t from, size_t to) {
         if (!headed)
             printf(
                 "\nEach mechanism at its best setting: the one with the fewest epochs to %s (median). It was chosen on "
-                "the same seeds, which flatters it.\n",
+                "the same seeds, which favours it.\n",
                 sf_criterion_name(goal, sf_study_criterion(study)));
         headed = true;
         printf("%s.\n", group->best_sentence);
@@ -243,7 +244,8 @@ static void print_task(const sf_study *study, size_t from, size_t to, int width)
     }
     print_best_settings(study, from, to);
     if (tests > 1)
-        printf("\nThe p-values of these %zu comparisons are corrected together (Holm), speed and accuracy each.\n",
+        printf("\nThe p-values of these %zu comparisons are corrected together (Holm), separately for speed and "
+               "accuracy.\n",
                tests);
     for (size_t i = from; i < to; i++)
         if (is_new_note(study, from, i)) printf("%s.\n", sf_study_group(study, i)->note);
@@ -294,7 +296,7 @@ int check_figures(const sf_options *options) {
     struct stat about;
     if (*folder == '\0') return EXIT_DONE;
     const bool there = stat(folder, &about) == 0;
-    if (there && !S_ISDIR(about.st_mode)) return refuse_figures(folder, "there is a file of that name");
+    if (there && !S_ISDIR(about.st_mode)) return refuse_figures(folder, "a file has that name");
     const bool writable = there ? access(folder, W_OK | X_OK) == 0
                                 : mkdir(folder, 0777) == 0 && rmdir(folder) == 0; /* only tried: nothing stays */
     return writable ? EXIT_DONE : refuse_figures(folder, strerror(errno));

@@ -99,11 +99,11 @@ const cli_verb verb_runs = {
     .name = "runs",
     .usage = "[--where SQL] [--converged-at PERCENT|loss:X]",
     .summary = "list the runs of a store",
-    .details = "converged is the first epoch with 95 % training accuracy, or what --converged-at says.\n"
+    .details = "The column 'converged' is the first epoch with 95 % training accuracy, or as --converged-at says.\n"
                "Columns for --where: id, task, attention, seed, status, epochs, converged_epoch, train_accuracy,\n"
                "heldout_accuracy, best_epoch, best_accuracy, diverged_epoch, message, isa, settings, environment,\n"
-               "earlier_id (of a run that a version with other ids made).\n"
-               "The condition may read the store and compute, for 10 seconds at most.\n"
+               "earlier_id (the id of a run in a version that had other ids).\n"
+               "The condition may only read the store and compute, for at most 10 seconds.\n"
                "example: semfocus runs --where \"attention LIKE 'topk%' AND converged_epoch < 10\"\n",
     .groups = SF_GROUP_QUERY | SF_GROUP_GOAL | COMMON_GROUPS,
     .run = run,

@@ -15,11 +15,11 @@ static bool is_nothing_there(const char *folder) {
 sf_status open_to_read(sf_store **store, const char *folder, sf_store_access access) {
     const sf_status status = sf_store_open(store, folder, access);
     if (status == SF_OK && !sf_store_is_sealed(*store))
-        fprintf(
-            stderr,
-            "semfocus: note: the store '%s' was made by an earlier version, whose rows have no seals: damage may go "
-            "unnoticed\n",
-            folder);
+        fprintf(stderr,
+                "semfocus: note: the store '%s' was written by an earlier version and has no seals (checksums): damage "
+                "may go "
+                "unnoticed\n",
+                folder);
     return status;
 }
 

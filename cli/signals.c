@@ -52,7 +52,7 @@ atomic_int *watch_for_stop(void) {
 }
 
 static void stopped_sentence(char *out, size_t size, const char *store) {
-    snprintf(out, size, "semfocus: stopped; what was done is kept in '%s' and the same command goes on\n",
+    snprintf(out, size, "semfocus: stopped; finished work is kept in '%s'; repeat the command to continue\n",
              on_one_line(store));
 }
 

@@ -13,7 +13,8 @@ static int solve_row(int32_t *solved, const sf_task *task, const sf_dataset *dat
     size_t length;
     const int32_t *tokens = sf_dataset_tokens(data, i, &length);
     if (label >= classes)
-        return fail_usage("%s:%zu: label %d is beyond the task's; write one of 0..%d", name, line, label, classes - 1);
+        return fail_usage("%s:%zu: label %d is not a label of the task; write one of 0..%d", name, line, label,
+                          classes - 1);
     if (sf_task_solve(solved, task, tokens, length) != SF_OK) return fail_usage("%s:%zu: %s", name, line, sf_message());
     return EXIT_DONE;
 }
@@ -71,9 +72,9 @@ static int run(const cli_request *request) {
 const cli_verb verb_solve = {
     .name = "solve",
     .usage = "TASK FILE|-",
-    .summary = "check the labels of a TSV with a solver independent of the sampler",
-    .details = "Exit code 0 only if every label agrees, 1 if some differ, 2 if a line is not of the task.\n"
-               "FILE may be a pipe that someone writes to.\n"
+    .summary = "check the labels of a TSV file with a solver that is independent of the sampler",
+    .details = "Exit code 0 if every label agrees, 1 if some differ, 2 if a line is not a sequence of the task.\n"
+               "FILE may be a pipe that has a writer.\n"
                "example: semfocus data listops --count 100 | semfocus solve listops -\n",
     .groups = COMMON_GROUPS,
     .fewest_words = 2,

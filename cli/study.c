@@ -9,18 +9,19 @@ static int run(const cli_request *request) {
 const cli_verb verb_study = {
     .name = "study",
     .usage = "FILE.ini [--setting LIST ...]",
-    .summary = "compare what a study file names: lists are grids, sections are variants",
-    .details = "Lines of the file: name = value, with the settings below and task. Lists have commas and may go on in\n"
-               "indented lines. What stands before the first [section], or under [defaults], is for all runs; every\n"
-               "other [section] is a variant of that name with its own values on top. Options beat the file.\n"
-               "A variant of one mechanism is compared with the first variant.\n"
-               "example:  task = even-pairs\n"
-               "          seeds = 10\n"
-               "          attention = full, topk:5\n"
-               "          [shallow]\n"
-               "          blocks = 2\n"
-               "          [deep]\n"
-               "          blocks = 8, 16\n",
+    .summary = "compare as described in a study file: lists are grids, sections are variants",
+    .details =
+        "Lines of the file: name = value, where name is task or a setting below. Lists have commas and may continue\n"
+        "on indented lines. Lines before the first [section], or under [defaults], apply to all runs; every other\n"
+        "[section] is a variant of that name whose values replace them. Options on the command line replace values\n"
+        "in the file. A variant with one mechanism is compared with the first variant.\n"
+        "example:  task = even-pairs\n"
+        "          seeds = 10\n"
+        "          attention = full, topk:5\n"
+        "          [shallow]\n"
+        "          blocks = 2\n"
+        "          [deep]\n"
+        "          blocks = 8, 16\n",
     .groups = SF_STUDY_GROUPS | SF_GROUP_PLUGIN,
     .lists = ALL_LISTS,
     .fewest_words = 1,

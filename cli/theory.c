@@ -95,8 +95,8 @@ static void print_powers(const char *left, const double values[SF_BOUND_KINDS]) 
 }
 
 static void print_domains(const sf_bounds *bounds) {
-    printf("  %-24s %4s %11s %11s %12s %11s %13s %11s   deviations are those of rows a norm gets\n", "domain", "",
-           "delta <=", "Delta >=", "in-degree <=", "Xi <=", "deviation >=", "before MLP");
+    printf("  %-24s %4s %11s %11s %12s %11s %13s %11s   deviations are those of the rows that a norm reads\n", "domain",
+           "", "delta <=", "Delta >=", "in-degree <=", "Xi <=", "deviation >=", "before MLP");
     for (size_t l = 0; l < bounds->count; l++) {
         const sf_bound_domain *d = &bounds->blocks[l].domain;
         char separation[24] = "none";
@@ -117,7 +117,7 @@ static const double *part_of(const sf_block_bounds *block, size_t part) {
 static void print_bounds(const sf_bounds *bounds) {
     static const char *const names[PARTS] = {"softmax", "attention, input", "attention, weights", "block, input",
                                              "block, weights"};
-    printf("  Lipschitz bounds from the weights, for all inputs in the domain that holds what %zu sequence%s showed\n",
+    printf("  Lipschitz bounds from the weights, for all inputs in the domain measured on %zu sequence%s\n",
            bounds->samples, plural(bounds->samples));
     print_domains(bounds);
     printf("  %-24s %4s %11s %11s %11s\n", "bound", "", "published", "proven", "local");
@@ -168,8 +168,8 @@ static void print_lipschitz(const sf_local_lipschitz *found) {
     if (found->count > 0 && isnan(found->blocks[0].largest_over_bound) && isfinite(found->blocks[0].largest))
         puts("  nan: law and bound are not defined for this mechanism");
     if (unconverged > 0)
-        printf("  %zu iteration%s ended before growing by less than %g: constants from below\n", unconverged,
-               plural(unconverged), found->tolerance);
+        printf("  %zu iteration%s ended before they grew by less than %g: the constants are lower bounds\n",
+               unconverged, plural(unconverged), found->tolerance);
 }
 
 static json_t *json_shares(const sf_kept_shares *shares) {
@@ -240,11 +240,11 @@ static void print_bins(const sf_mask_stability *found) {
 
 static void print_stability(const sf_mask_stability *found) {
     if (found->fixed) {
-        puts("  mask stability: which keys are kept does not depend on the tokens; noise changes none of them");
+        puts("  mask stability: the kept keys do not depend on the tokens, so noise does not change them");
         return;
     }
-    printf("  mask stability, %%: kept keys that noise on the embedded tokens leaves kept, and queries that keep "
-           "all of theirs (k = %zu); %zu sequence%s\n",
+    printf("  mask stability, %%: kept keys that stay kept under noise on the embedded tokens, and queries that keep "
+           "all of their keys (k = %zu); %zu sequence%s\n",
            found->k, found->samples, plural(found->samples));
     printf("  %-17s", "noise");
     for (size_t i = 0; i < found->scales; i++) printf(" %9g", found->blocks[i].noise);

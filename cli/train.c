@@ -70,14 +70,15 @@ static int run(const cli_request *request) {
 const cli_verb verb_train = {
     .name = "train",
     .usage = "TASK [--attention NAME[,...]] [--seed S[,...]] [--setting value ...]",
-    .summary = "train models into the store and print their curves",
-    .details = "TASK is a built-in task ('semfocus list tasks') or tsv:TRAIN.tsv[,HELDOUT.tsv].\n"
-               "A task's own recipe replaces the defaults below; what you set replaces both.\n"
-               "The same command again goes on with what is unfinished and skips what is done; asking for\n"
-               "more epochs goes on with the run. Ctrl-C and SIGTERM checkpoint and end within seconds, with exit\n"
-               "code 130 and 143; a second one ends at once.\n"
-               "examples: semfocus train even-pairs --attention topk:5 --stop-at 95\n"
-               "          semfocus train even-pairs --attention full,topk:5 --seed 1,2,3 --epochs 20\n",
+    .summary = "train models, store them and print their learning curves",
+    .details =
+        "TASK is a built-in task ('semfocus list tasks') or tsv:TRAIN.tsv[,HELDOUT.tsv].\n"
+        "The recipe of a task replaces the defaults below; your options replace both.\n"
+        "Repeating a command continues unfinished runs and skips finished ones; asking for more epochs continues\n"
+        "a run. Ctrl-C and SIGTERM write a checkpoint and end within seconds, with exit code 130 and 143; a second\n"
+        "one ends at once.\n"
+        "examples: semfocus train even-pairs --attention topk:5 --stop-at 95\n"
+        "          semfocus train even-pairs --attention full,topk:5 --seed 1,2,3 --epochs 20\n",
     .groups = SF_RUN_GROUPS | SF_GROUP_SAVING | COMMON_GROUPS,
     .lists = SEED_AND_ATTENTION_LISTS,
     .fewest_words = 1,

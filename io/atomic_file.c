@@ -75,7 +75,7 @@ static int open_folder_of(const char *path) {
     return open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Once a process and folder: there may be thousands of files in it. */
+/* Once per process and folder: there may be thousands of files in it. */
 static void tidy_folder_of(const char *path) {
     enum { KNOWN = 16 };
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
@@ -105,8 +105,8 @@ static void tidy_folder_of(const char *path) {
         remove_left_overs(folder);
 }
 
-/* Under a name that is nobody else's. Between its making and its lock a file looks like a left-over, and another
- * process may be about to remove it: then once more. A disk without locks serves, too. */
+/* Under a unique name. Between its creation and its lock a file looks like a left-over, and another process may remove
+ * it: then it is created again. A disk without locks works, too. */
 static int make_scratch(sf_atomic_file *out) {
     static atomic_ulong made;
     for (;;) {

@@ -12,7 +12,7 @@ typedef struct sf_atomic_file {
     char path[4096], scratch[4096 + 64];
 } sf_atomic_file;
 
-/* Also removes what killed processes left in the folder, once a process and folder. */
+/* Also removes what killed processes left in the folder, once per process and folder. */
 sf_status sf_atomic_open(sf_atomic_file *file, const char *path);
 sf_status sf_atomic_commit(sf_atomic_file *file); /* also closes; on failure nothing is left behind */
 void sf_atomic_abandon(sf_atomic_file *file);

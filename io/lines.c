@@ -17,7 +17,8 @@ static sf_status refuse_nul(const sf_lines *lines, size_t from, size_t to) {
     if (nul == NULL) return SF_OK;
     size_t number = 1;
     for (const char *at = lines->text; at < nul; at++) number += *at == '\n';
-    return sf_fail(SF_BAD_INPUT, "%s:%zu: holds a NUL byte, which no text has; give a text file", lines->name, number);
+    return sf_fail(SF_BAD_INPUT, "%s:%zu: contains a NUL byte, so it is not text; give a text file", lines->name,
+                   number);
 }
 
 typedef struct reading {
@@ -39,8 +40,8 @@ static sf_status read_some(ssize_t *count, sf_lines *lines, reading *at, int fil
     return SF_OK;
 }
 
-/* Opening a pipe waits for a writer, perhaps for ever. So it is opened without waiting, and is at its end as long as
- * nobody writes to it; a writer gets a second to come. Then it is read like any file. */
+/* Opening a pipe waits for a writer, perhaps for ever. So it is opened without waiting, and is at its end as long as it
+ * has no writer; the writer has one second to open it. Then it is read like any file. */
 static sf_status await_writer(sf_lines *lines, reading *at, int pipe) {
     enum { TRIES = 50 };
     ssize_t count = 0;
@@ -49,7 +50,7 @@ static sf_status await_writer(sf_lines *lines, reading *at, int pipe) {
         if (count == 0) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
     if (count == 0)
-        return sf_fail(SF_BAD_INPUT, "%s: is a pipe that nobody writes to; name a file, or start its writer first",
+        return sf_fail(SF_BAD_INPUT, "%s: is a pipe without a writer; name a file, or start its writer first",
                        lines->name);
     fcntl(pipe, F_SETFL, fcntl(pipe, F_GETFL) & ~O_NONBLOCK);
     return SF_OK;

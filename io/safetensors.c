@@ -53,7 +53,7 @@ static sf_status read_whole(sf_safetensors *file, const char *path) {
 }
 
 static sf_status malformed(const char *what) {
-    return sf_fail(SF_BAD_INPUT, "is not a valid safetensors file: %s; get a whole copy of it", what);
+    return sf_fail(SF_BAD_INPUT, "is not a valid safetensors file: %s; get an intact copy of it", what);
 }
 
 static sf_status parse_shape(sf_tensor *tensor, const json_t *shape, size_t element_size) {
@@ -130,14 +130,14 @@ static sf_status parse(sf_safetensors *file) {
         tensor->name = name;
         SF_TRY(parse_tensor(tensor, entry, data, data_size));
     }
-    if (file->count == 0) return malformed("it holds no tensor");
+    if (file->count == 0) return malformed("it has no tensor");
     qsort(file->tensors, file->count, sizeof *file->tensors, by_place);
     const unsigned char *expected = data;
     for (size_t i = 0; i < file->count; i++) {
         if (file->tensors[i].bytes != expected) return malformed("its tensors overlap or leave a gap");
         expected += file->tensors[i].size;
     }
-    if (expected != data + data_size) return malformed("its data goes on after the last tensor");
+    if (expected != data + data_size) return malformed("it has data after the last tensor");
     return SF_OK;
 }
 

@@ -59,7 +59,7 @@ sf_status sf_paper_find(size_t *out, const char *id) {
     const char *nearest = sf_text_nearest(id, id_at, NULL);
     if (nearest != NULL)
         return sf_fail(SF_BAD_INPUT, "the paper has no '%s'; did you mean '%s'?", sf_text_quote(quoted, id), nearest);
-    return sf_fail(SF_BAD_INPUT, "the paper has no '%s'; 'semfocus paper list' names what it has",
+    return sf_fail(SF_BAD_INPUT, "the paper has no '%s'; 'semfocus paper list' lists its entries",
                    sf_text_quote(quoted, id));
 }
 
@@ -250,7 +250,7 @@ static sf_status count_runs(sf_paper *paper, sf_store *store) {
     return status;
 }
 
-/* What was found, unless it is no evidence yet; the numbers stay in the rows. */
+/* What was found, unless it is not evidence yet; the numbers stay in the rows. */
 static sf_status conclude(sf_paper *paper) {
     sf_paper_result *result = &paper->result;
     SF_TRY(sf_rules_correct(paper->rows, paper->row_count));
@@ -273,7 +273,7 @@ static sf_status conclude(sf_paper *paper) {
                  paper->to_measure, result->runs, paper->entry->probe->title);
     else if (paper->scale == SF_SMOKE)
         snprintf(result->sentence, sizeof result->sentence,
-                 "models and data of this scale are too small to judge the paper by; %.800s", found);
+                 "models and data of this scale are too small to judge the paper; %.800s", found);
     return SF_OK;
 }
 

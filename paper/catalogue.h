@@ -81,7 +81,7 @@ sf_paper_add_rows sf_rows_of_generalizing;        /* full, where the paper says 
 sf_paper_add_rows sf_rows_of_guessing;            /* held-out accuracy near guessing */
 sf_paper_add_rows sf_rows_of_k;                   /* arrivals and accuracy over k */
 /* From what was measured: */
-sf_paper_add_rows sf_rows_of_dispersion; /* delta_h < delta_s, seed by seed */
+sf_paper_add_rows sf_rows_of_dispersion; /* delta_h < delta_s, for each seed */
 sf_paper_add_rows sf_rows_of_table;      /* the published quantiles */
 sf_paper_add_rows sf_rows_of_slopes;
 sf_paper_add_rows sf_rows_of_surfaces;

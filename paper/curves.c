@@ -104,8 +104,8 @@ static sf_status compare_medians(sf_paper_row *row, const sf_paper *paper, size_
     row->has_loss = !isnan(row->loss.percent);
     if (!row->has_loss) return SF_OK;
     const size_t used = strlen(row->numbers);
-    char times[48] = "never as low";
-    if (!isnan(row->loss.times)) snprintf(times, sizeof times, "up to %.3g times as soon", row->loss.times);
+    char times[48] = "never as low as full";
+    if (!isnan(row->loss.times)) snprintf(times, sizeof times, "up to %.3g times as fast", row->loss.times);
     snprintf(row->numbers + used, sizeof row->numbers - used,
              "%smedian loss curves: speed-up in loss %.3g %% (the paper's measure), %s, largest difference %+.3g "
              "(%+.3g %%)",
@@ -150,7 +150,7 @@ static sf_status judge_accuracy_of(sf_paper *paper, size_t group, const group_cu
         a.theirs[a.count++] = partner->last_heldout;
     }
     if (status == SF_OK && a.count == 0 && ours->count > 0 && full->count > 0)
-        sf_rule_untestable(row, "no seed of which both runs were evaluated");
+        sf_rule_untestable(row, "there is no seed of which both runs were evaluated");
     else if (status == SF_OK)
         sf_rule_as_accurate(row, &a);
     sf_release(counters);

@@ -8,13 +8,13 @@
 #define ROBUST_STATEMENT                                                                                               \
     "the phenomenon is robust across activations, blocks, heads, learning rates, decay, SGD and Adam"
 #define ABLATION_COMPARISON                                                                                            \
-    "topk:5 against full in epochs to the lowest training loss that both runs of a seed reach, value by value; the "   \
+    "topk:5 against full in epochs to the lowest training loss that both runs of a seed reach, for each value; the "   \
     "speed-up in loss from the median curves"
 #define LOSS_COMPARISON                                                                                                \
     "epochs to the lowest training loss that both runs of a seed reach, for each mechanism against full attention on " \
     "each task; the speed-up in loss from the median curves"
 #define LOSS_AND_ACCURACY_COMPARISON                                                                                   \
-    LOSS_COMPARISON "; for top-k, held-out accuracy after the last epoch, less than a point below full's"
+    LOSS_COMPARISON "; for top-k, held-out accuracy after the last epoch, less than one point below that of full"
 #define ARRIVAL_COMPARISON                                                                                             \
     "epochs to 95 % training accuracy, our measure of convergence, for each mechanism against full attention on each " \
     "task"
@@ -81,8 +81,8 @@ static const char all_masks[] =
     }
 #define SURFACE(name, what, curves, activations)                                                                       \
     ONE_SEED(name, what, curves, NULL,                                                                                 \
-             "the mean rise of the loss over the surface is ours and is not judged; our maps are drawn with contours " \
-             "and colours at once",                                                                                    \
+             "the mean rise of the loss over the surface is our measure and is not judged; our maps show contours "    \
+             "and colours together",                                                                                   \
              sf_probe_surface, sf_rows_of_surfaces, activations, SURFACE_NOTE, FIRST_FOUR)
 #define LOWER_CONSTANTS "estimated Lipschitz constants are lower for top-k"
 #define CONSTANTS_OURS                                                                                                 \
@@ -164,8 +164,8 @@ const sf_paper_entry sf_paper_figures[] = {
         "quantiles of dispersion, separation and in-degree over the first 1000 training sequences, and the left sides "
         "of conditions W and X",
         "delta_h < delta_s",
-        "our quantiles beside the published ones, which we take for the same within a factor of 2.5, since two "
-        "programs train two models; beyond it one run on either side cannot tell; one seed is shown and not "
+        "our quantiles compared with the published ones; within a factor of 2.5 we take them for the same, since two "
+        "programs train two models; beyond it, one run on either side cannot decide; one seed is shown and not "
         "judged, claim-delta-smaller tests several",
         sf_probe_scores, sf_rows_of_table, "relu", "without listops and parity", FIRST_FOUR),
 };

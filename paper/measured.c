@@ -203,7 +203,7 @@ sf_status sf_rows_of_slopes(sf_paper *paper, sf_store *store) {
     return each_by_score(paper, store, use_slopes);
 }
 
-/* Nothing is said about how the loss rises: the number is there to find the figure by. */
+/* The paper says nothing about how the loss rises: the number helps to find the figure. */
 static sf_status use_surfaces(sf_paper *paper, sf_store *store, size_t group, const sf_run_pair *pairs, size_t count) {
     char name[64];
     double ours, theirs;
@@ -320,7 +320,7 @@ static sf_status add_scatter(sf_paper *paper, sf_store *store, const scatter *s)
         count++;
     }
     if (status == SF_OK && finished && !has_point(x, y, count))
-        sf_rule_untestable(row, "no point: nothing was measured, or no speed-up can be told");
+        sf_rule_untestable(row, "no point: nothing was measured, or there is no speed-up");
     else if (status == SF_OK)
         sf_rule_rises(row, x, y, count);
     sf_release(x);

@@ -257,8 +257,8 @@ void sf_rule_published(sf_paper_row *row, const double *ours /* [count] */, cons
     const bool near = worst <= factor;
     row->word = near && all_numbers(ours, judged) ? SF_AGREES : SF_NOT_ENOUGH_RUNS;
     if (isfinite(worst))
-        add_numbers(row, "; a factor of %.3g apart at most, %s %.2g", worst,
-                    near ? "allowed" : "one run on either side cannot tell beyond", factor);
+        add_numbers(row, "; at most a factor of %.3g apart, %s %.2g", worst,
+                    near ? "allowed" : "one run on either side cannot decide beyond", factor);
     else
         add_numbers(row, "; one of them is 0 or not known");
 }
@@ -332,7 +332,7 @@ sf_paper_word sf_rule_overall(char sentence[2 * SF_PAPER_TEXT_SIZE], const sf_pa
         return SF_SHOWN;
     }
     snprintf(sentence, (size_t)2 * SF_PAPER_TEXT_SIZE,
-             "of %zu comparison%s %zu agree, %zu disagree%s%s%s, %zu show no difference, %zu cannot be told", judged,
+             "of %zu comparison%s %zu agree, %zu disagree%s%s%s, %zu show no difference, %zu cannot be decided", judged,
              plural(judged), words[SF_AGREES], words[SF_DISAGREES], *against != '\0' ? " (first: " : "", against,
              *against != '\0' ? ")" : "", words[SF_NO_DIFFERENCE_FOUND], open);
     if (words[SF_DISAGREES] > 0) return words[SF_AGREES] > 0 ? SF_MIXED : SF_DISAGREES;

@@ -49,7 +49,7 @@ enum { SF_MOST_POINTS = 8 };
 void sf_rule_rises(sf_paper_row *row, const double *x, const double *y /* [count] */, size_t count);
 
 /* The first `judged` of the values are within a factor of the published ones; the others are only shown. One training
- * on either side: it agrees, or it cannot be told. */
+ * on either side: it agrees, or it cannot be decided. */
 void sf_rule_published(sf_paper_row *row, const double *ours /* [count] */, const double *published, size_t count,
                        size_t judged, double factor);
 

@@ -31,7 +31,7 @@ static void draw_line(FILE *out, sf_measure condition, size_t i, double sink_rat
     size_t count = 0;
     for (size_t step = 0; step <= STEPS; step++) {
         const double least = sf_condition_least_c2(condition, sf_paper_dispersions[i], sink_ratio, c1_at(step));
-        if (least < lowest_c2 || least > highest_c2) continue; /* it rises with c1: what is left hangs together */
+        if (least < lowest_c2 || least > highest_c2) continue; /* it rises with c1: the rest is one piece */
         c1[count] = c1_at(step);
         c2[count++] = least;
     }
@@ -78,11 +78,11 @@ void sf_condition_draw(FILE *out, sf_measure condition) {
                         true);
     for (int beta = 0; beta < panels; beta++) draw_panel(out, condition, (size_t)beta, panels);
     draw_keys(out, bottom);
-    fprintf(
-        out,
-        "<text class=\"tick\" x=\"%d\" y=\"%d\">it holds above the line of its δs; without a line it holds for no c2 "
-        "up to 1</text>\n",
-        LEFT, bottom + rows * KEY_ROW);
+    fprintf(out,
+            "<text class=\"tick\" x=\"%d\" y=\"%d\">the condition holds above the line of its δs; without a line, it "
+            "holds for no c2 "
+            "up to 1</text>\n",
+            LEFT, bottom + rows * KEY_ROW);
     fputs("</svg>\n", out);
 }
 

@@ -24,22 +24,22 @@ static const entry entries[] = {
     {"dispersion", "Dispersion of all scores, δs", "Dispersion of all scores over training (--every)",
      "Quantiles over queries of the largest minus the smallest score; medians over seeds.", SF_DISPERSION},
     {"kept-dispersion", "Dispersion of the kept scores, δh", "Dispersion of the kept scores over training (--every)",
-     "The same over the keys that a query keeps.", SF_KEPT_DISPERSION},
+     "The same over the keys that each query keeps.", SF_KEPT_DISPERSION},
     {"separation", "Separation, Δh", "Separation of kept from other scores over training (--every)",
-     "From the kept scores to the others, where keys are chosen by score: the smaller, the sooner they change.",
+     "Gap between the kept scores and the others, if keys are chosen by score: the smaller it is, the sooner the kept "
+     "keys change.",
      SF_SEPARATION},
     {"in-degree", "In-degree of keys", "In-degree of keys over training (--every)", "How many queries keep a key.",
      SF_IN_DEGREE},
     {"region-w", "Where condition W holds", "Region of condition W with the runs (--every)",
-     "Left of the line for its δs the bound in the parameters is better than that of full attention. Filled: so it is "
-     "at "
-     "the point’s own δs; area: at the median of the seeds; dashed: the edge for other δs, as written; δs from full "
-     "attention, the rest from the mechanism, at "
-     "the "
-     "last epoch that both were measured at.",
+     "Left of the line for its δs, the mechanism has a better bound in the parameters than full attention. Filled "
+     "points: "
+     "the condition holds at their own δs. Area: where it holds at the median δs of the seeds. Dashed: the edge of the "
+     "area for other δs, as written. δs is that of full attention; all other values are those of the mechanism, at the "
+     "last epoch at which both were measured.",
      SF_CONDITION_W},
     {"region-x", "Where condition X holds", "Region of condition X with the runs (--every)",
-     "The same for the bound in the input, which depends also on the sink ratio β = in-degree / k.", SF_CONDITION_X},
+     "The same for the bound in the input, which also depends on the sink ratio β = in-degree / k.", SF_CONDITION_X},
 };
 enum { ENTRIES = sizeof entries / sizeof *entries };
 
@@ -152,12 +152,11 @@ static sf_status print_constants(FILE *out, const sf_landscape *landscape, size_
 
 static sf_status print_surfaces(FILE *out, const sf_landscape *landscape, size_t from) {
     const sf_surface *first = sf_landscape_surface(landscape, 0);
-    fprintf(
-        out,
-        "<h3>The loss around the weights</h3>\n<p class=\"note\">%zu × %zu points within ±%.6g along two random "
-        "directions of seed %lu, %zu training sequences; one run of each mechanism. The cross marks the weights; all "
-        "maps share one scale.</p>\n<div class=\"figures maps\">\n",
-        first->grid, first->grid, first->extent, (unsigned long)first->seed, first->samples);
+    fprintf(out,
+            "<h3>The loss around the weights</h3>\n<p class=\"note\">%zu × %zu points within ±%.6g along two random "
+            "directions of seed %lu, %zu training sequences; one run per mechanism. The cross marks the weights; all "
+            "maps share one scale.</p>\n<div class=\"figures maps\">\n",
+            first->grid, first->grid, first->extent, (unsigned long)first->seed, first->samples);
     for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
         const sf_surface *surface = sf_landscape_surface(landscape, i);
         char name[SF_SURFACE_NAME_SIZE], id[48], note[128];
@@ -185,7 +184,7 @@ static sf_status write_file(const sf_evidence *evidence, const char *folder, con
     char path[SF_PATH_SIZE];
     const int length = snprintf(path, sizeof path, "%s/%s%s.%s", folder, stem, e->name, is_csv ? "csv" : "svg");
     if (length < 0 || (size_t)length >= sizeof path)
-        return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", folder);
+        return sf_fail(SF_BAD_INPUT, "the path '%.40s...' of --figures is too long; use a shorter one", folder);
     sf_atomic_file file;
     SF_TRY(sf_atomic_open(&file, path));
     const sf_status status = is_csv ? write_csv(file.stream, evidence, e) : draw(file.stream, evidence, e, true);
@@ -214,7 +213,8 @@ sf_status sf_evidence_write(const sf_evidence *evidence, const char *folder, con
 sf_status sf_regions_write_figures(const sf_region_point *points, size_t count, const char *folder) {
     const sf_evidence only = {.points = (sf_region_point *)points, .point_count = count};
     if (!sf_region_is_there(points, count))
-        return sf_fail(SF_BAD_INPUT, "no point can be drawn: a delta_s is 0 or not finite at every quantile shown");
+        return sf_fail(SF_BAD_INPUT,
+                       "there is no point to draw: at every quantile shown, a delta_s is 0 or not finite");
     SF_TRY(sf_figures_folder(folder));
     return write_entries(&only, folder, "");
 }

@@ -10,12 +10,13 @@
 #include "semfocus/report.h"
 
 static const sf_figure figures[] = {
-    {"training-loss", "Training loss", "How fast does it fall? Median and middle half of the seeds.", SF_TRAIN_LOSS},
+    {"training-loss", "Training loss", "How fast does it fall? Line: median of the seeds; band: their middle half.",
+     SF_TRAIN_LOSS},
     {"training-accuracy", "Training accuracy (%)", "How soon is the training set learned?", SF_TRAIN_ACCURACY},
-    {"heldout-accuracy", "Held-out accuracy (%)", "How well are sequences solved that were not trained on?",
-     SF_HELDOUT_ACCURACY},
+    {"heldout-accuracy", "Held-out accuracy (%)",
+     "How well does it generalize to sequences that it was not trained on?", SF_HELDOUT_ACCURACY},
     {"convergence", "Epochs to convergence",
-     "How soon does each seed get there? One dot per seed; the bar marks the median.", SF_QUANTITIES},
+     "How soon does each seed converge? One dot per seed; the bar marks the median.", SF_QUANTITIES},
 };
 enum {
     FIGURES = sizeof figures / sizeof *figures,
@@ -57,7 +58,7 @@ const char *sf_figure_note(char out[SF_TITLE_SIZE], const sf_figure *figure, con
     char brief[SF_CRITERION_SIZE];
     sf_criterion_short(brief, criterion);
     if (shows_criterion(figure->quantity, criterion))
-        snprintf(out, SF_TITLE_SIZE, "%s Dashed: %s, where a run has converged.", figure->note, brief);
+        snprintf(out, SF_TITLE_SIZE, "%s Dashed line: %s, where a run has converged.", figure->note, brief);
     else
         snprintf(out, SF_TITLE_SIZE, "%s", figure->note);
     return out;
@@ -69,7 +70,7 @@ size_t sf_figure_style(const sf_study *study, size_t from, size_t group) {
     return group - from + (group < baseline ? 1 : 0);
 }
 
-/* Okabe and Ito's palette, which colour-blind people tell apart; the baseline is neutral. */
+/* Okabe and Ito's palette, which colour-blind people can distinguish; the baseline is neutral. */
 static const char *const palette[SF_COLOURS + 1] = {"#333333", "#0072b2", "#d55e00", "#009e73",
                                                     "#cc79a7", "#e69f00", "#56b4e9", "#8c510a"};
 
@@ -97,7 +98,7 @@ void sf_figure_open(FILE *out, const char *task, const char *title, int height, 
     fputc('"', out);
 }
 
-/* What a page says by its style sheet a lone file says itself, in the plainest way: every program reads that. */
+/* A separate file has plain attributes instead of the page's style sheet, because every program reads those. */
 void sf_figure_style_alone(FILE *out, int height) {
     fprintf(out,
             "<style>.grid{stroke:#ddd}.tick{fill:#555;font-size:12px}.axis{fill:#222;font-size:13px}"
@@ -107,7 +108,8 @@ void sf_figure_style_alone(FILE *out, int height) {
             WIDTH, height);
 }
 
-/* What a name may take in a figure: about 7.4 pixels a character. Longer ones are cut; the table has them whole. */
+/* What a name may take in a figure: about 7.4 pixels per character. Longer names are cut; the table has them in full.
+ */
 enum { MOST_NAME = 70 };
 static const double name_pixels = 7.4;
 
@@ -163,7 +165,7 @@ void sf_style_paint(FILE *out, size_t style, bool is_band, bool standalone) {
                 palette[sf_style_colour(style)], dashes[sf_style_dash(style) % 3]);
 }
 
-typedef struct drawing { /* the curves of a figure on their way to paper */
+typedef struct drawing { /* the curves of a figure that is being drawn */
     sf_series series[SF_MOST_SERIES];
     size_t count;
     size_t epochs; /* of the longest */

@@ -38,14 +38,14 @@ static void print_head(FILE *out, const sf_study *study) {
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n%s\n"
             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
             "<meta name=\"color-scheme\" content=\"light dark\">\n<title>semfocus report</title>\n<style>\n%s</style>\n"
-            "</head>\n<body>\n<header>\n<h1>Which attention learns faster?</h1>\n<p class=\"lead\">",
+            "</head>\n<body>\n<header>\n<h1>Which attention mechanism learns faster?</h1>\n<p class=\"lead\">",
             generator, sf_page_css);
     print_count(out, runs, "run");
     size_t tasks = 0;
     for (size_t from = 0; from < sf_study_group_count(study); from = sf_task_end(study, from)) tasks++;
     fputs(" on ", out);
     print_count(out, tasks, "task");
-    fputs(", compared seed by seed.", out);
+    fputs(", paired by seed.", out);
     char date[32] = "";
     const time_t now = time(NULL);
     struct tm parts;
@@ -264,12 +264,13 @@ static sf_status collect_environments(environments *found, const sf_study *study
 static sf_status print_environments(FILE *out, const sf_study *study, sf_store *store) {
     environments found = {0};
     const sf_status status = collect_environments(&found, study, store);
-    fputs("<section>\n<h2>Where it was computed</h2>\n", out);
+    fputs("<section>\n<h2>Where the runs were computed</h2>\n", out);
     for (size_t i = 0; i < found.count; i++) {
         print_environment(out, found.each[i].text, found.each[i].runs);
         free(found.each[i].text);
     }
-    if (found.others > 0) fprintf(out, "<p class=\"note\">And %zu runs elsewhere.</p>\n", found.others);
+    if (found.others > 0)
+        fprintf(out, "<p class=\"note\">Another %zu runs were computed elsewhere.</p>\n", found.others);
     fputs("</section>\n", out);
     return status;
 }
@@ -279,43 +280,47 @@ static void print_reading(FILE *out, const sf_study *study) {
     char goal[SF_CRITERION_SIZE];
     fprintf(
         out,
-        "<section>\n<h2>How to read it</h2>\n"
+        "<section>\n<h2>How to read this page</h2>\n"
         "<p>A run <b>converges</b> at the first epoch with %s%s, measured without dropout on the whole training set. A "
-        "run that does not get there is not dropped: it counts as later than all its epochs, and one that diverged as "
+        "run that does not converge is not dropped: it counts as later than all its epochs, and a run that diverged as "
         "later than the longest run it is compared with. <b>Not reached</b> means: in none of the epochs that were "
-        "trained. <b>Not run</b> means that there is no run yet. A dash stands where runs ended too early to "
+        "trained. <b>Not run</b> means that there is no run yet. A dash means that runs ended too early to "
         "tell.</p>\n",
         criterion->is_loss ? "" : "at least ", sf_criterion_name(goal, criterion));
     fprintf(
         out,
-        "<p>The <b>speed-up</b> is the median over seeds of (epochs of the baseline) / (epochs of this one), each seed "
-        "being its own pair; the epochs in the sentences are medians of each mechanism by itself. Intervals are 95 %% "
-        "bootstrap intervals of a median, from %d seeds on; with 6 to 15 seeds they hold the true value in about 9 of "
-        "10 "
-        "cases. <b>p</b> is Wilcoxon’s signed-rank test on the pairs, exact up to 200 of them, or the exact sign test "
-        "where some ratios are only bounds. Tests of one task and question are corrected together by Holm’s method. "
-        "Faster, slower, higher and lower are said where the corrected p is at most %.2f and the interval agrees. One "
-        "comparison needs at least 6 seeds for that, two or three need 7, four to six need 8.</p>\n",
+        "<p>The <b>speed-up</b> is the median over seeds of (epochs of the baseline) / (epochs of this one), one "
+        "ratio per seed; the epochs in the sentences are the medians of each mechanism alone. Intervals are 95 %% "
+        "bootstrap intervals of a median, given for %d seeds or more; with 6 to 15 seeds they contain the true value "
+        "in "
+        "about 9 of 10 cases. <b>p</b> is that of Wilcoxon’s signed-rank test on the pairs, exact up to 200 pairs, or "
+        "of "
+        "the exact sign test if some ratios are only bounds. The tests of speed on a task are corrected together by "
+        "Holm’s method, and so are those of accuracy. A mechanism is called faster or slower, and its "
+        "accuracy higher or lower, only if the corrected p is at most %.2f and the interval agrees. One comparison "
+        "needs at least 6 seeds for that, two or "
+        "three need 7, four to six need 8.</p>\n",
         (int)SF_FEWEST_SEEDS, SF_SIGNIFICANT);
-    fputs(
-        "<p>A mechanism is <b>at chance</b> where its median held-out accuracy after the last epoch is at most 1.96 "
-        "standard errors above chance, those of one run’s held-out set. Sentences and tests are about the <b>last "
-        "epoch</b>; the best epoch of a run was chosen on the held-out data itself, so it is too good. In the curves a "
-        "run that has stopped keeps its last value until the last run of its mechanism stops, which a dot marks. "
-        "Seconds are those of one run on its share of the machine; what else the machine did is not known.</p>\n"
-        "</section>\n",
-        out);
+    fputs("<p>A mechanism is <b>at chance</b> if its median held-out accuracy after the last epoch is at most 1.96 "
+          "standard errors above chance, computed for the held-out set of one run. Sentences and tests are about the "
+          "<b>last epoch</b>; the best epoch of a run was chosen on the held-out data itself, so its accuracy is too "
+          "optimistic. In the curves, a run that has stopped keeps its last value until the last run of its mechanism "
+          "stops, which a dot marks. Seconds are those of one run on its share of the machine; other work on the "
+          "machine is "
+          "not known.</p>\n"
+          "</section>\n",
+          out);
 }
 
 static void print_ending(FILE *out, const sf_study *study, const char *command) {
-    fputs("<section>\n<h2>Make it again</h2>\n<pre><code>", out);
+    fputs("<section>\n<h2>Reproduce this report</h2>\n<pre><code>", out);
     sf_markup_text(out, command);
-    fputs(
-        "</code></pre>\n"
-        "<p class=\"note\">The same command gives the same numbers, bit by bit, on any CPU and any number of threads; "
-        "only times differ.</p>\n"
-        "</section>\n",
-        out);
+    fputs("</code></pre>\n"
+          "<p class=\"note\">The same command gives the same numbers, bit by bit, on any CPU and with any number of "
+          "threads; "
+          "only times differ.</p>\n"
+          "</section>\n",
+          out);
     print_reading(out, study);
     fprintf(out, "</main>\n<script>\n%s</script>\n</body>\n</html>\n", sf_page_js);
 }
@@ -335,13 +340,14 @@ static sf_status check_is_report(const char *path) {
     FILE *file = fopen(path, "rb");
     char beginning[512] = "";
     if (file == NULL)
-        return sf_fail(SF_BAD_INPUT, "cannot look at '%s': %s; name another with --out", path, strerror(errno));
+        return sf_fail(SF_BAD_INPUT, "cannot read '%s': %s; name another file with --out", path, strerror(errno));
     const size_t size = fread(beginning, 1, sizeof beginning - 1, file);
     fclose(file);
     beginning[size] = '\0';
     if (size == 0 || strstr(beginning, "content=\"semfocus ") != NULL) return SF_OK;
     return sf_fail(SF_BAD_INPUT,
-                   "'%s' already exists and was not written by semfocus; move it, or name another with --out", path);
+                   "'%s' already exists and was not written by semfocus; move it, or name another file with --out",
+                   path);
 }
 
 sf_status sf_report_check(const char *path) {
@@ -404,7 +410,7 @@ static sf_status write_figure(const sf_study *study, const char *folder, size_t 
     unique_stem(stem, study, from);
     const int length = snprintf(path, sizeof path, "%s/%s-%s.%s", folder, stem, figure->name, kind);
     if (length < 0 || (size_t)length >= sizeof path)
-        return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", folder);
+        return sf_fail(SF_BAD_INPUT, "the path '%.40s...' of --figures is too long; use a shorter one", folder);
     sf_atomic_file file;
     SF_TRY(sf_atomic_open(&file, path));
     const sf_status status = writer(file.stream, figure, study, from, to);
@@ -416,8 +422,8 @@ static sf_status write_figure(const sf_study *study, const char *folder, size_t 
 sf_status sf_figures_folder(const char *folder) {
     struct stat about;
     if (mkdir(folder, 0777) != 0 && (errno != EEXIST || stat(folder, &about) != 0 || !S_ISDIR(about.st_mode)))
-        return sf_fail(SF_IO_ERROR, "cannot make the folder '%s': %s; name another with --figures", folder,
-                       errno == EEXIST ? "there is a file of that name" : strerror(errno));
+        return sf_fail(SF_IO_ERROR, "cannot create the folder '%s': %s; name another with --figures", folder,
+                       errno == EEXIST ? "a file has that name" : strerror(errno));
     return SF_OK;
 }
 

@@ -34,7 +34,7 @@ static sf_status write_file(const char *folder, const char *name, const drawn *w
     char path[SF_PATH_SIZE];
     const int length = snprintf(path, sizeof path, "%s/%s", folder, name);
     if (length < 0 || (size_t)length >= sizeof path)
-        return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", folder);
+        return sf_fail(SF_BAD_INPUT, "the path '%.40s...' of --figures is too long; use a shorter one", folder);
     sf_atomic_file file;
     SF_TRY(sf_atomic_open(&file, path));
     writer(file.stream, what);
@@ -60,7 +60,7 @@ sf_status sf_paper_write_figures(const sf_paper *paper, const char *id, sf_store
     char own[SF_PATH_SIZE];
     const int length = snprintf(own, sizeof own, "%s/%s", folder, id);
     if (length < 0 || (size_t)length >= sizeof own)
-        return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", folder);
+        return sf_fail(SF_BAD_INPUT, "the path '%.40s...' of --figures is too long; use a shorter one", folder);
     SF_TRY(sf_figures_folder(folder));
     SF_TRY(sf_figures_folder(own));
     return write_into(own, paper, store);

@@ -182,7 +182,8 @@ static sf_status print_all(const page *p) {
         p->out,
         "%s\n# The paper, entry by entry\n\n"
         "\"Transformers Learn Faster with Semantic Focus\" (Ram, Clarkson, Klinger, Ubaru, Gray; NeurIPS 2025): what "
-        "each figure shows, what\nthe text says, the command that checks it, and what our runs give. This part is made "
+        "each figure shows, what\nthe text says, the command that checks it, and what our runs show. This part is "
+        "written "
         "by `semfocus paper status --out FILE.md`\nfrom a store alone; what follows its last line in the file is kept "
         "by hand.\n\n"
         "\"The paper says\" quotes what is stated. \"Our comparison\" is ours: how we read it, what we measure (95 %% "
@@ -229,14 +230,14 @@ static sf_status copy_kept(FILE *out, const char *path, long from) {
     FILE *file = fopen(path, "r");
     if (file == NULL || fseek(file, from, SEEK_SET) != 0) {
         if (file != NULL) fclose(file);
-        return sf_fail(SF_IO_ERROR, "cannot read '%s' again, whose last part is to be kept", path);
+        return sf_fail(SF_IO_ERROR, "cannot read '%s' again to keep its last part", path);
     }
     char block[4096];
     size_t count;
     while ((count = fread(block, 1, sizeof block, file)) > 0) fwrite(block, 1, count, out);
     const bool failed = ferror(file) != 0;
     fclose(file);
-    return failed ? sf_fail(SF_IO_ERROR, "cannot read '%s', whose last part is to be kept", path) : SF_OK;
+    return failed ? sf_fail(SF_IO_ERROR, "cannot read '%s' to keep its last part", path) : SF_OK;
 }
 
 sf_status sf_paper_write(const char *path, sf_paper_scale scale, sf_store *store, sf_precision precision) {

@@ -47,7 +47,7 @@ static void print_unfinished(FILE *out, const sf_study *study, size_t from, size
     if (unfinished > 0) fprintf(out, "%zu run%s not finished", unfinished, unfinished == 1 ? "" : "s");
     if (unfinished > 0 && not_run > 0) fputs(", ", out);
     if (not_run > 0) fprintf(out, "%zu not run", not_run);
-    fputs(": what follows is about the others.</p>\n", out);
+    fputs(": the results below are about the other runs.</p>\n", out);
 }
 
 /* How many tests there were, and what is called equal or at chance. */
@@ -61,19 +61,18 @@ static void print_rules(FILE *out, const sf_study *study, size_t from, size_t to
     }
     fputs("<p class=\"note\">", out);
     if (tests > 1)
-        fprintf(
-            out,
-            "The p-values of the %zu comparisons on this task are corrected together (Holm), speed and accuracy each. ",
-            tests);
+        fprintf(out,
+                "The p-values of the %zu comparisons on this task are corrected together (Holm), separately for speed "
+                "and accuracy. ",
+                tests);
     else
-        fputs("There is one comparison on this task: its p-values need no correction. ", out);
+        fputs("There is one comparison on this task, so its p-values need no correction. ", out);
     fprintf(out,
-            "<b>Equal</b> means that the 95 %% interval of the difference lies within %g point of accuracy, or %g %% "
-            "of the "
-            "epochs.",
+            "<b>Equal</b> means that the 95 %% interval of the difference is within %g point of accuracy, or %g %% "
+            "of the epochs.",
             SF_EQUAL_ACCURACY, 100 * (SF_EQUAL_SPEED - 1));
     if (!isnan(chance))
-        fprintf(out, " <b>Chance</b> is %.3g %%: what always giving the most frequent label scores.", chance);
+        fprintf(out, " <b>Chance</b> is %.3g %%: the accuracy of always giving the most frequent label.", chance);
     fputs("</p>\n", out);
 }
 
@@ -87,10 +86,9 @@ static void print_best_settings(FILE *out, const sf_study *study, size_t from, s
                 "<h3>Each mechanism at its best setting</h3>\n<p class=\"note\">The setting with the fewest epochs to ",
                 out);
             sf_markup_text(out, goal);
-            fputs(
-                " (median). It was chosen on the same seeds that it is judged on, which flatters every mechanism, and "
-                "the more so the more settings were tried.</p>\n<ul class=\"best\">\n",
-                out);
+            fputs(" (median). It was chosen on the same seeds that it is judged on. This favours every mechanism, and "
+                  "more so the more settings were tried.</p>\n<ul class=\"best\">\n",
+                  out);
         }
         headed = true;
         fputs("<li><p>", out);
@@ -194,7 +192,7 @@ static void print_head(FILE *out, const sf_criterion *criterion) {
         "<div class=\"scroll\"><table>\n<thead><tr><th rowspan=\"2\" scope=\"col\">mechanism</th>"
         "<th rowspan=\"2\" scope=\"col\">runs finished</th><th rowspan=\"2\" scope=\"col\">runs that reach %s</th>"
         "<th colspan=\"3\" scope=\"colgroup\">epochs to %s</th>"
-        "<th scope=\"colgroup\">to %s held-out</th><th colspan=\"2\" scope=\"colgroup\">speed-up, seed by seed</th>"
+        "<th scope=\"colgroup\">to %s held-out</th><th colspan=\"2\" scope=\"colgroup\">speed-up per seed</th>"
         "<th colspan=\"3\" scope=\"colgroup\">held-out accuracy, %%</th>"
         "<th colspan=\"2\" scope=\"colgroup\">seconds</th><th rowspan=\"2\"></th></tr>\n"
         "<tr><th scope=\"col\">25 %%</th><th scope=\"col\">median</th><th scope=\"col\">75 %%</th>"
@@ -215,11 +213,12 @@ void sf_print_table(FILE *out, const sf_study *study, size_t from, size_t to) {
     }
     fputs("</tbody></table></div>\n", out);
     fprintf(out,
-            "<p class=\"note\">* Best epoch: chosen on the held-out data, so it is too good.<span "
+            "<p class=\"note\">* Best epoch: chosen on the held-out data, so it is too optimistic.<span "
             "class=\"time\">%s</span></p>\n",
-            lacks_seconds ? " Seconds are left out where runs did not share the machine equally (same CPU, threads and "
-                            "number of runs at a time)."
-                          : "");
+            lacks_seconds
+                ? " Seconds are not shown for runs under different conditions (CPU, threads, number of runs at "
+                  "a time)."
+                : "");
     for (size_t g = from; g < to; g++) {
         if (*sf_study_group(study, g)->note == '\0') continue;
         fputs("<p class=\"note\"><b>", out);

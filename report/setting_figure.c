@@ -285,7 +285,7 @@ static sf_status print_sweep(void *context, const sweep *s) {
     printing *p = context;
     char title[SF_TITLE_SIZE];
     make_title(title, s);
-    if (!p->headed) fputs("<h3>What does the setting change?</h3>\n<div class=\"figures sweeps\">\n", p->out);
+    if (!p->headed) fputs("<h3>What is the effect of the setting?</h3>\n<div class=\"figures sweeps\">\n", p->out);
     p->headed = true;
     fprintf(p->out,
             "<figure id=\"" STEM "%s-%zu\">\n<figcaption><b>%s by %s</b> Median over seeds, at the best of the other "
@@ -312,7 +312,7 @@ static sf_status write_file(const place *to, const sweep *s, const char *kind) {
     char path[SF_PATH_SIZE];
     const int length = snprintf(path, sizeof path, "%s/%s-" STEM "%s.%s", to->folder, to->stem, s->setting->name, kind);
     if (length < 0 || (size_t)length >= sizeof path)
-        return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", to->folder);
+        return sf_fail(SF_BAD_INPUT, "the path '%.40s...' of --figures is too long; use a shorter one", to->folder);
     sf_atomic_file file;
     SF_TRY(sf_atomic_open(&file, path));
     if (strcmp(kind, "csv") == 0)

@@ -33,7 +33,7 @@ static void print_colour(FILE *out, double share) {
     fprintf(out, "#%02x%02x%02x", (unsigned)lround(c.red), (unsigned)lround(c.green), (unsigned)lround(c.blue));
 }
 
-typedef struct map { /* one surface on its way to paper */
+typedef struct map { /* one surface that is being drawn */
     const sf_surface *surface;
     const double *values; /* [grid,grid] of the surface */
     sf_surface_quantity quantity;

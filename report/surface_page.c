@@ -40,7 +40,9 @@ static void print_sentences(FILE *out, const sf_landscape *landscape) {
         sf_markup_text(out, surface->sentence);
         fputs(".</p></li>\n", out);
     }
-    fputs("</ul>\n<p class=\"note\">One pair of directions and one run each: an observation, not a test.</p>\n", out);
+    fputs(
+        "</ul>\n<p class=\"note\">One pair of directions and one run per mechanism: an observation, not a test.</p>\n",
+        out);
 }
 
 static bool has_sentence(const sf_landscape *landscape) {
@@ -63,7 +65,7 @@ static sf_status print_maps(FILE *out, const sf_landscape *landscape, sf_surface
         print_name(out, landscape, i);
         fprintf(out, "</b> %s. Cross: the weights%s.",
                 quantity == SF_SURFACE_LOSS ? "Training loss" : "Training accuracy, %",
-                surface->epoch == 0 ? " at the beginning" : "");
+                surface->epoch == 0 ? " before training" : "");
         if (surface->not_finite > 0)
             fprintf(out, " Hatched: the loss is not finite (%zu points).", surface->not_finite);
         fputs("</figcaption>\n", out);
@@ -111,7 +113,7 @@ static void print_table(FILE *out, const sf_landscape *landscape) {
           "<th rowspan=\"2\" scope=\"col\">epoch</th><th colspan=\"3\" scope=\"colgroup\">training loss</th>"
           "<th rowspan=\"2\" scope=\"col\">accuracy of the weights, %</th><th rowspan=\"2\" scope=\"col\">points not "
           "finite</th><th colspan=\"4\" scope=\"colgroup\">estimated Lipschitz constants, largest square</th></tr>\n"
-          "<tr><th scope=\"col\">of the weights</th><th scope=\"col\">least</th><th scope=\"col\">most</th>"
+          "<tr><th scope=\"col\">of the weights</th><th scope=\"col\">smallest</th><th scope=\"col\">largest</th>"
           "<th scope=\"col\">50 %</th><th scope=\"col\">75 %</th><th scope=\"col\">95 %</th><th scope=\"col\">99 %</th>"
           "</tr></thead>\n<tbody>\n",
           out);
@@ -148,29 +150,35 @@ static void print_samples(FILE *out, const sf_landscape *landscape) {
 static void print_ending(FILE *out, const sf_landscape *landscape, const char *command) {
     const sf_surface *s = sf_landscape_surface(landscape, 0);
     fprintf(out,
-            "</section>\n<section>\n<h2>Make it again</h2>\n<dl>\n<div><dt>grid</dt><dd>%zu × %zu</dd></div>\n"
+            "</section>\n<section>\n<h2>Reproduce this report</h2>\n<dl>\n<div><dt>grid</dt><dd>%zu × %zu</dd></div>\n"
             "<div><dt>extent</dt><dd>±%.6g</dd></div>\n<div><dt>training sequences</dt><dd>",
             s->grid, s->grid, s->extent);
     print_samples(out, landscape);
     fprintf(out, "</dd></div>\n<div><dt>direction seed</dt><dd>%lu</dd></div>\n</dl>\n<pre><code>",
             (unsigned long)s->seed);
     sf_markup_text(out, command);
-    fputs("</code></pre>\n"
-          "</section>\n"
-          "<section>\n"
-          "<h2>How to read it</h2>\n"
-          "<p>Two random directions go through a model’s weights. In each of them every tensor is Gaussian and scaled "
-          "to the length (Frobenius norm) of the same tensor of the weights, so that at distance 1 the step is as "
-          "large as what it starts from. The maps show the loss of the perturbed models on training sequences, without "
-          "dropout; all share one scale, and the lines follow the values marked beside it. The <b>estimated Lipschitz "
-          "constants</b> are the differences of neighbouring losses over the distance of their points, along both "
-          "axes, inside squares around the weights: how steep the loss is there. Runs that differ in the mechanism "
-          "alone and did not diverge are compared. Where a top-k mechanism changes which keys it keeps the loss jumps, "
-          "and the estimate grows as the grid gets finer. The directions are drawn alike for models of one shape, but "
-          "they are one pair of many, and each model is one run: an observation, not a test.</p>\n"
-          "</section>\n"
-          "</main>\n",
-          out);
+    fputs(
+        "</code></pre>\n"
+        "</section>\n"
+        "<section>\n"
+        "<h2>How to read this page</h2>\n"
+        "<p>The plane is spanned by two random directions through a model’s weights. In each direction every tensor is "
+        "Gaussian and scaled to the length (Frobenius norm) of the same tensor of the weights, so that at distance 1 "
+        "the step is as "
+        "large as the weights themselves. The maps show the loss of the perturbed models on training sequences, "
+        "without "
+        "dropout; all maps share one scale, and the contour lines are at the values marked on it. The <b>estimated "
+        "Lipschitz "
+        "constants</b> are the differences of the losses of neighbouring points, divided by the distance of the "
+        "points, along "
+        "both axes, inside squares around the weights: they show how steep the loss is there. Runs that differ in the "
+        "mechanism "
+        "alone and did not diverge are compared. Where a top-k mechanism changes its kept keys, the loss jumps, "
+        "and the estimate grows as the grid gets finer. Models of one shape have the same directions, but "
+        "these are one pair of many, and each model is one run: an observation, not a test.</p>\n"
+        "</section>\n"
+        "</main>\n",
+        out);
     fprintf(out, "<script>\n%s</script>\n</body>\n</html>\n", sf_page_js);
 }
 
@@ -260,7 +268,7 @@ static sf_status write_file(const sf_landscape *landscape, place to, const char 
     char path[SF_PATH_SIZE];
     const int length = snprintf(path, sizeof path, "%s/%s%s.%s", to.folder, to.prefix, stem, kind);
     if (length < 0 || (size_t)length >= sizeof path)
-        return sf_fail(SF_BAD_INPUT, "figures is '%.40s...' but must be a shorter path", to.folder);
+        return sf_fail(SF_BAD_INPUT, "the path '%.40s...' of --figures is too long; use a shorter one", to.folder);
     sf_atomic_file file;
     SF_TRY(sf_atomic_open(&file, path));
     return finish(&file, writer(file.stream, landscape, i));

@@ -43,11 +43,11 @@ void sf_store_sweep(const sf_store *store, const sf_stored_run *run, size_t epoc
 static sf_status unreachable(const sf_stored_run *run, const char *path, int why) {
     return sf_fail(SF_IO_ERROR,
                    "run %s: its checkpoint '%s' cannot be reached (%s), and the store is left as it is; make the file "
-                   "readable again, and the same command goes on",
+                   "readable again, then repeat the command to continue",
                    run->id, path, strerror(why));
 }
 
-/* That a file does not exist is only believed of a folder that can be listed. */
+/* A file counts as missing only in a folder that can be listed. */
 static sf_status look_for(bool *gone, const sf_store *store, const sf_stored_run *run, bool best, size_t epoch) {
     char path[SF_CHECKPOINT_PATH_SIZE], folder[SF_CHECKPOINT_PATH_SIZE];
     struct stat about;

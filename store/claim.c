@@ -9,7 +9,7 @@
 static int open_claims(const char *folder, int flags) {
     char path[4200];
     snprintf(path, sizeof path, "%s/claims", folder);
-    return open(path, flags | O_CLOEXEC | O_NONBLOCK, 0666); /* not to wait where someone put a pipe */
+    return open(path, flags | O_CLOEXEC | O_NONBLOCK, 0666); /* does not wait if the file is a pipe */
 }
 
 static struct flock byte_of(int64_t run) {
@@ -19,7 +19,7 @@ static struct flock byte_of(int64_t run) {
 static sf_status take(int *claim, const char *folder, int64_t run, int how) {
     *claim = open_claims(folder, O_RDWR | O_CREAT);
     if (*claim < 0)
-        return sf_fail(SF_IO_ERROR, "cannot open '%s/claims': %s; change that, or name another store with --store",
+        return sf_fail(SF_IO_ERROR, "cannot open '%s/claims': %s; correct that, or name another store with --store",
                        folder, strerror(errno));
     struct flock byte = byte_of(run);
     int code;

@@ -1,5 +1,5 @@
 /* Claims: a run under way is locked by its process, and the kernel drops the lock when the process dies. One byte of
- * the file `claims` a run, under an open-file-description lock, so threads of one process exclude each other too. */
+ * the file `claims` per run, under an open-file-description lock, so threads of one process exclude each other too. */
 #ifndef SF_STORE_CLAIM_H
 #define SF_STORE_CLAIM_H
 
@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 
-/* *claim is a file descriptor to give back, or -1 if somebody else holds the run. */
+/* *claim is a file descriptor to release, or -1 if another process holds the run. */
 sf_status sf_claim_take(int *claim, const char *folder, int64_t run);
 /* The store as a whole, while it is opened: waits for its turn. Byte 0, which no run has. */
 sf_status sf_claim_store(int *claim, const char *folder);

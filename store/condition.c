@@ -56,10 +56,10 @@ static bool is_damage(int code) {
 static sf_status failure(const sf_condition *condition) {
     const int code = sqlite3_errcode(condition->db->handle) & 0xff;
     if (is_damage(code)) return sf_database_error(condition->db);
-    if (code == SQLITE_AUTH) return refuse(condition, "it may read the store and compute, nothing else");
+    if (code == SQLITE_AUTH) return refuse(condition, "it may only read the store and compute");
     char quoted[SF_QUOTE_SIZE];
     if (condition->late)
-        return sf_fail(SF_BAD_INPUT, "where is '%s', which was not answered in %d seconds; ask for less",
+        return sf_fail(SF_BAD_INPUT, "where is '%s', which took more than %d seconds; simplify it",
                        sf_text_quote(quoted, condition->where), SF_CONDITION_SECONDS);
     return refuse(condition, sqlite3_errmsg(condition->db->handle));
 }
@@ -82,7 +82,7 @@ static sf_status prepare(sqlite3_stmt **out, sf_condition *condition, const char
     snprintf(sql, sizeof sql, "%s WHERE (%s\n) %s", select, condition->where, order);
     if (sqlite3_prepare_v2(condition->db->handle, sql, -1, out, &rest) != SQLITE_OK) return failure(condition);
     if (*rest == '\0' && sqlite3_stmt_readonly(*out) != 0 && is_condition(condition)) return SF_OK;
-    return refuse(condition, "this is more than one, or another statement");
+    return refuse(condition, "this is more than one condition, or another kind of statement");
 }
 
 sf_status sf_condition_open(sqlite3_stmt **out, sf_condition *condition, const sf_database *db, const char *select,

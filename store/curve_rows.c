@@ -163,7 +163,7 @@ static sf_status replace_row(sf_store *store, sf_stored_run *now, const sf_epoch
 static sf_status add_row(sf_store *store, sf_stored_run *now, const sf_epoch *row) {
     if (row->epoch >= 1 && row->epoch <= now->epochs) return replace_row(store, now, row);
     if (row->epoch != now->epochs + 1)
-        return sf_fail(SF_IO_ERROR, "run %s has %zu epochs in the store, which another process must have changed",
+        return sf_fail(SF_IO_ERROR, "run %s has %zu epochs in the store, so another process must have changed it",
                        now->id, now->epochs);
     sum_up(now, row);
     return write_row(store, now->number, row);

@@ -43,7 +43,8 @@ sf_status sf_database_error(const sf_database *db) {
     const int code = db->handle != NULL ? sqlite3_errcode(db->handle) & 0xff : SQLITE_NOMEM;
     const int reason = system_reason(db, code);
     if (code == SQLITE_FULL || reason == ENOSPC || reason == EDQUOT)
-        return sf_fail(SF_IO_ERROR, "the disk of the store '%s' is full; make room, then the same command goes on",
+        return sf_fail(SF_IO_ERROR,
+                       "the disk of the store '%s' is full; free some space, then repeat the command to continue",
                        db->path);
     if (reason == EISDIR)
         return sf_fail(SF_IO_ERROR,
@@ -69,7 +70,7 @@ sf_status sf_database_error(const sf_database *db) {
                        reason != 0 ? strerror(reason) : sqlite3_errmsg(db->handle));
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-        return sf_fail(SF_IO_ERROR, "the store '%s' is damaged (%s); put back a copy of it", db->path,
+        return sf_fail(SF_IO_ERROR, "the store '%s' is damaged (%s); restore a copy of it", db->path,
                        sqlite3_errmsg(db->handle));
     case SQLITE_BUSY:
         return sf_fail(SF_IO_ERROR, "the store '%s' was busy for a minute; try again when other processes are done",

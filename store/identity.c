@@ -157,6 +157,6 @@ sf_status sf_run_trained_config(sf_config *out, sf_store *store, const sf_stored
     SF_TRY(sf_backend_check(SF_CPU, (sf_precision)out->precision));
     SF_TRY(sf_run_identify_both(&ids, out, run->task));
     if (strcmp(ids.id, run->id) == 0 || strcmp(ids.earlier, run->id) == 0) return SF_OK;
-    return sf_fail(SF_IO_ERROR, "run %s: its data '%s' is not what it was trained on; put back the files", run->id,
+    return sf_fail(SF_IO_ERROR, "run %s: its data '%s' is not what it was trained on; restore the files", run->id,
                    run->task);
 }

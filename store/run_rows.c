@@ -36,7 +36,7 @@ static bool is_percentage(double value) {
     return value >= 0 && value <= 100;
 }
 
-/* Says nothing of a store with seals, which would have noticed; it is all there is for one without. */
+/* A store with seals does not need this check; for one without seals it is the only one. */
 static sf_status check_ranges(const sf_store *store, const sf_stored_run *run) {
     static const char *const statuses[] = {"pending", "running", "done", "diverged", "failed"};
     bool known = false;
@@ -47,7 +47,7 @@ static sf_status check_ranges(const sf_store *store, const sf_stored_run *run) {
         return sf_run_damaged(store, run->id, "it has accuracies of %.6g, %.6g and %.6g %%, which must be 0 to 100",
                               run->train_accuracy, run->heldout_accuracy, run->best_accuracy);
     if (run->converged_epoch > run->epochs || run->best_epoch > run->epochs)
-        return sf_run_damaged(store, run->id, "it has %zu epochs but speaks of epochs %zu and %zu", run->epochs,
+        return sf_run_damaged(store, run->id, "it has %zu epochs but refers to epochs %zu and %zu", run->epochs,
                               run->converged_epoch, run->best_epoch);
     return SF_OK;
 }
@@ -118,7 +118,7 @@ static sf_status must_read(sf_stored_run *out, const sf_store *store, int64_t nu
     *out = (sf_stored_run){0};
     SF_TRY(read_number(out, &found, store, number));
     if (found) return SF_OK;
-    return sf_fail(SF_IO_ERROR, "run number %lld is not in the store '%s' any more", (long long)number, store->folder);
+    return sf_fail(SF_IO_ERROR, "run number %lld is no longer in the store '%s'", (long long)number, store->folder);
 }
 
 sf_status sf_run_now(sf_stored_run *now, bool *frozen, sf_store *store, const sf_stored_run *run) {
@@ -270,7 +270,7 @@ sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, co
     free(settings);
     SF_TRY(status);
     SF_TRY(sf_store_look_up(out, &found, store, id));
-    return found ? SF_OK : sf_fail(SF_IO_ERROR, "the store '%s' lost run %s", store->folder, id);
+    return found ? SF_OK : sf_fail(SF_IO_ERROR, "run %s is missing from the store '%s'", id, store->folder);
 }
 
 /* What the run is asked to be, for check to compare with. */

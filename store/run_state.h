@@ -12,7 +12,7 @@ typedef struct sf_run_state {
     size_t s;        /* the run's place in it */
     sf_stored_run run;
     size_t block_count;
-    float *blocks[SF_MOST_BLOCKS]; /* copies of weights and moments, on their way to or from a file */
+    float *blocks[SF_MOST_BLOCKS]; /* copies of weights and moments, to be written to or read from a file */
     float *best;                   /* weights of the best epoch so far */
     size_t best_epoch;
     double best_accuracy;

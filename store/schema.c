@@ -150,7 +150,7 @@ static sf_status read_fact(uint64_t *out, const sf_store *store, const char *nam
     sf_database_release(&store->db, statement);
     SF_TRY(status);
     if (whole) return SF_OK;
-    return sf_fail(SF_IO_ERROR, "the store '%s' is damaged (its fact '%s' is lost); put back a copy of runs.db",
+    return sf_fail(SF_IO_ERROR, "the store '%s' is damaged (its fact '%s' is lost); restore a copy of runs.db",
                    store->folder, name);
 }
 
@@ -168,7 +168,7 @@ sf_status sf_schema_verify(const sf_store *store) {
     SF_TRY(seal_definitions(&found, store));
     if (found == made) return SF_OK;
     return sf_fail(SF_IO_ERROR,
-                   "the store '%s' is damaged (the definition of a table is not what was written); put back a copy of "
+                   "the store '%s' is damaged (the definition of a table is not what was written); restore a copy of "
                    "runs.db",
                    store->folder);
 }

@@ -13,7 +13,7 @@ sf_status sf_run_damaged(const sf_store *store, const char *id, const char *what
     vsnprintf(text, sizeof text, what, values);
     va_end(values);
     return sf_fail(SF_IO_ERROR,
-                   "run %s: %s; put back a copy of '%s/runs.db', or delete the run with 'semfocus delete %s' and train "
+                   "run %s: %s; restore a copy of '%s/runs.db', or delete the run with 'semfocus delete %s' and train "
                    "it again",
                    id, text, store->folder, id);
 }
@@ -26,7 +26,7 @@ uint64_t sf_listed_seal(int64_t number, const void *id, size_t length) {
 sf_status sf_list_damaged(const sf_store *store) {
     return sf_fail(SF_IO_ERROR,
                    "the store '%s' is damaged (its list of runs is not what was written: a run is missing or changed); "
-                   "put back a copy of runs.db; 'semfocus check' names the runs that are damaged",
+                   "restore a copy of runs.db; 'semfocus check' lists the damaged runs",
                    store->folder);
 }
 

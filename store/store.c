@@ -31,7 +31,7 @@ static int wait_a_little(void *opaque, int tries) {
 sf_status sf_store_check_place(const sf_store *store) {
     struct stat now;
     if (stat(store->folder, &now) == 0 && now.st_dev == store->device && now.st_ino == store->inode) return SF_OK;
-    return sf_fail(SF_IO_ERROR, "the store '%s' is not there any more; put it back and the same command goes on",
+    return sf_fail(SF_IO_ERROR, "the store '%s' no longer exists; restore it, then repeat the command to continue",
                    store->folder);
 }
 
@@ -73,7 +73,7 @@ static sf_status open_earlier(sf_store *store, int64_t schema, sf_store_access a
                        store->folder);
     if (sf_schema_is_newer_than(store, schema))
         return sf_fail(SF_IO_ERROR,
-                       "the store '%s' is damaged (it says schema %lld, but its tables are newer); put back a copy of "
+                       "the store '%s' is damaged (it says schema %lld, but its tables are newer); restore a copy of "
                        "runs.db",
                        store->folder, (long long)schema);
     if (!is_for_writing(access)) {
@@ -142,9 +142,9 @@ static sf_status make_folder(const char *path) {
     if (mkdir(path, 0777) == 0) return SF_OK;
     const int why = errno;
     if (why == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return SF_OK;
-    return sf_fail(SF_IO_ERROR, "cannot make the folder '%s': %s; %s name another with --store", path,
-                   why == EEXIST ? "there is something else of that name" : strerror(why),
-                   why == ENOENT ? "make the one above it, or" : "change that, or");
+    return sf_fail(SF_IO_ERROR, "cannot create the folder '%s': %s; %s name another with --store", path,
+                   why == EEXIST ? "something else has that name" : strerror(why),
+                   why == ENOENT ? "create its parent folder, or" : "change that, or");
 }
 
 /* What is there in the place of the database, before SQLite opens it: it would wait for the writer of a pipe. */
@@ -179,12 +179,11 @@ static sf_status make_folders(const sf_store *store) {
     const int why = stat(checkpoints, &about) != 0 ? errno : S_ISDIR(about.st_mode) ? 0 : ENOTDIR;
     if (why == 0) return SF_OK;
     if (why == ENOENT)
-        return sf_fail(
-            SF_IO_ERROR,
-            "the folder '%s' is not there; put it back (is its disk mounted?), or make an empty folder there "
-            "and the runs that a command names are computed again",
-            checkpoints);
-    return sf_fail(SF_IO_ERROR, "the folder '%s' cannot be used: %s; put back the folder of this store's checkpoints",
+        return sf_fail(SF_IO_ERROR,
+                       "the folder '%s' does not exist; restore it (is its disk mounted?), or create an empty folder "
+                       "there and the runs that a command names will be computed again",
+                       checkpoints);
+    return sf_fail(SF_IO_ERROR, "the folder '%s' cannot be used: %s; restore the folder with this store's checkpoints",
                    checkpoints, strerror(why));
 }
 

@@ -57,7 +57,7 @@ static sf_status open_weights(void *file, const sf_stored_run *run, const sf_sto
     return sf_checkpoint_open(file, path, best ? run->best_hash : run->checkpoint_hash);
 }
 
-/* Reads the entry again; whether the run went on since then. */
+/* Reads the entry again; whether the run was trained further since then. */
 static bool moved_on(sf_stored_run *run, sf_store *store) {
     const size_t checkpoint = run->checkpoint_epoch, best = run->best_saved_epoch;
     char id[SF_RUN_ID_SIZE];
@@ -66,7 +66,7 @@ static bool moved_on(sf_stored_run *run, sf_store *store) {
            (run->checkpoint_epoch != checkpoint || run->best_saved_epoch != best);
 }
 
-enum { TRIES = 20 }; /* at a run that another process goes on with */
+enum { TRIES = 20 }; /* at a run that another process is training */
 
 static sf_status read_while_it_moves(void *out, weights_reader *read, sf_stored_run *run, sf_store *store, bool best) {
     char message[SF_RUN_MESSAGE_SIZE];

@@ -49,15 +49,16 @@ static sf_status check_length(const sf_store *store, const sf_stored_run *run, c
         return sf_run_damaged(store, run->id, "it has a checkpoint of epoch %zu but only %zu rows",
                               run->checkpoint_epoch, run->epochs);
     if (done && !is_as_long_as_asked(run, rows))
-        return sf_run_damaged(store, run->id, "it is done with %zu epochs, but %zu were asked for", run->epochs,
-                              run->asked_epochs);
+        return sf_run_damaged(store, run->id, "it is marked as done with %zu epochs, but %zu were asked for",
+                              run->epochs, run->asked_epochs);
     if (diverged && run->epochs + 1 != run->diverged_epoch)
         return sf_run_damaged(store, run->id, "it diverged in epoch %zu but has %zu rows", run->diverged_epoch,
                               run->epochs);
     if ((done || diverged) && run->epochs > run->checkpoint_epoch)
-        return sf_fail(SF_IO_ERROR,
-                       "run %s has %zu rows but a checkpoint of epoch %zu; the command that trained it mends that",
-                       run->id, run->epochs, run->checkpoint_epoch);
+        return sf_fail(
+            SF_IO_ERROR,
+            "run %s has %zu rows but a checkpoint of epoch %zu; repeat the command that trained it to repair this",
+            run->id, run->epochs, run->checkpoint_epoch);
     return SF_OK;
 }
 
@@ -73,7 +74,7 @@ static sf_status check_summary(const sf_store *store, const sf_stored_run *run, 
                                              rows[run->epochs - 1].train_accuracy == run->train_accuracy &&
                                              rows[run->epochs - 1].heldout_accuracy == run->heldout_accuracy);
     if (agrees) return SF_OK;
-    return sf_run_damaged(store, run->id, "what the table of runs says of its curve is not what the curve says");
+    return sf_run_damaged(store, run->id, "the table of runs and its curve disagree");
 }
 
 static sf_status check_rows(sf_store *store, const sf_stored_run *run) {
@@ -122,7 +123,7 @@ static sf_status check_once(sf_store *store, const sf_stored_run *run) {
     return status;
 }
 
-/* Whether the run went on since it was read; it is then read again. */
+/* Whether the run was trained further since it was read; it is then read again. */
 static bool moved_on(sf_stored_run *run, sf_store *store) {
     const size_t epochs = run->epochs, checkpoint = run->checkpoint_epoch;
     char id[SF_RUN_ID_SIZE];
@@ -130,7 +131,7 @@ static bool moved_on(sf_stored_run *run, sf_store *store) {
     return sf_store_find(run, store, id) == SF_OK && (run->epochs != epochs || run->checkpoint_epoch != checkpoint);
 }
 
-enum { TRIES = 20 }; /* at a run that another process goes on with */
+enum { TRIES = 20 }; /* at a run that another process is training */
 
 sf_status sf_store_check(sf_store *store, const sf_stored_run *run) {
     SF_TRY(sf_store_check_numerics(store));
@@ -152,7 +153,7 @@ static sf_status check_file(const sf_store *store) {
     sf_status status = sf_database_step(&store->db, statement, &row);
     const char *text = row ? (const char *)sqlite3_column_text(statement, 0) : "nothing";
     if (status == SF_OK && (text == NULL || strcmp(text, "ok") != 0))
-        status = sf_fail(SF_IO_ERROR, "the store '%s' is damaged (%.200s); put back a copy of runs.db", store->folder,
+        status = sf_fail(SF_IO_ERROR, "the store '%s' is damaged (%.200s); restore a copy of runs.db", store->folder,
                          text != NULL ? text : "nothing");
     sf_database_release(&store->db, statement);
     return status;

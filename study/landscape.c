@@ -146,7 +146,7 @@ static void place_samples(int32_t *tokens /* [samples,T] */, int32_t *labels, co
 enum { MOST_PENDING = 256 };
 static const double keep_seconds = 1; /* the most that a kill can lose, but for points under way */
 
-typedef struct recording { /* of points on their way into the store */
+typedef struct recording { /* of points to be stored */
     target to;
     sf_store *store;
     const sf_landscape_watch *watch;

@@ -64,7 +64,7 @@ static sf_status fill_axis(sf_axis *out, const sf_setting *setting, const char *
         const char *value = out->count > 1 ? trim(strsep(&rest, ",")) : rest; /* blanks may follow a comma */
         if (out->count > 1 && *value == '\0')
             return sf_fail_on(SF_BAD_INPUT, setting->name,
-                              "value %zu in the list of %s is empty; give one or leave out its comma", i + 1,
+                              "value %zu in the list of %s is empty; give one or remove its comma", i + 1,
                               setting->name);
         SF_TRY(read_value(&out->values[i], setting, value));
     }
@@ -109,7 +109,8 @@ sf_status sf_layer_set_one(sf_layer *layer, const char *name, const char *value)
 }
 
 static sf_status add_task(sf_layer *layer, const char *task) {
-    if (*task == '\0') return sf_fail(SF_BAD_INPUT, "the list of tasks has an empty name; 'semfocus list tasks'");
+    if (*task == '\0')
+        return sf_fail(SF_BAD_INPUT, "the list of tasks has an empty name; 'semfocus list tasks' lists them");
     if (strncmp(task, "tsv:", 4) != 0) {
         const sf_task *known;
         SF_TRY(sf_task_find(&known, task));
@@ -188,10 +189,10 @@ static sf_status add_axis(sf_grid *grid, const sf_axis *axis, size_t *run_count)
     grid->runs *= axis->count; /* at most SF_MOST_RUNS times the length of a list */
     if (*run_count + grid->runs <= SF_MOST_RUNS) return SF_OK;
     if (axis->line > 0) grid->line = axis->line;
-    return sf_fail_on(SF_BAD_INPUT, axis->setting->name,
-                      "with %zu values of %s this study spans more than %d runs; shorten its lists or cut it "
-                      "into several",
-                      axis->count, axis->setting->name, (int)SF_MOST_RUNS);
+    return sf_fail_on(
+        SF_BAD_INPUT, axis->setting->name,
+        "with %zu values of %s this study has more than %d runs; shorten its lists or divide it into several studies",
+        axis->count, axis->setting->name, (int)SF_MOST_RUNS);
 }
 
 static sf_status choose_tasks(sf_grid *grid, const sf_layer *const *layers, size_t count, size_t run_count) {
@@ -203,10 +204,10 @@ static sf_status choose_tasks(sf_grid *grid, const sf_layer *const *layers, size
         grid->task_count = layers[i]->task_count;
         grid->task_line = layers[i]->task_line;
     }
-    if (grid->task_count == 0) return sf_fail(SF_BAD_INPUT, "a study needs a task; 'semfocus list tasks' names them");
+    if (grid->task_count == 0) return sf_fail(SF_BAD_INPUT, "a study needs a task; 'semfocus list tasks' lists them");
     grid->runs = grid->task_count;
     if (run_count + grid->runs <= SF_MOST_RUNS) return SF_OK;
-    return sf_fail(SF_BAD_INPUT, "with %zu tasks this study spans more than %d runs; cut it into several",
+    return sf_fail(SF_BAD_INPUT, "with %zu tasks this study has more than %d runs; divide it into several studies",
                    grid->task_count, (int)SF_MOST_RUNS);
 }
 
@@ -256,8 +257,8 @@ static sf_status check_epochs(const sf_grid *grid, const sf_config *config) {
     for (size_t a = 0; a < grid->axis_count; a++)
         if (is_named(grid->axes[a], "epochs") && grid->axes[a]->count > 1 && config->schedule != SF_COSINE)
             return sf_fail_on(SF_BAD_INPUT, "epochs",
-                              "epochs is a list but without schedule cosine a run of fewer epochs is the "
-                              "beginning of a longer one; give the largest");
+                              "epochs is a list but without schedule cosine a run with fewer epochs is the beginning "
+                              "of a longer one; give only the largest");
     return SF_OK;
 }
 

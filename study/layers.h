@@ -1,5 +1,5 @@
-/* Settings in layers: the defaults of a study, its variants, and what was set last and beats both. A setting may have a
- * list of values; a variant spans the grid of all lists it sees. */
+/* Settings in layers: the defaults of a study, its variants, and what was set last, which overrides both. A setting may
+ * have a list of values; a variant spans the grid of all lists it sees. */
 #ifndef SF_STUDY_LAYERS_H
 #define SF_STUDY_LAYERS_H
 

@@ -87,9 +87,10 @@ static sf_status settle(sf_length_result *out, const sf_stored_model *stored, co
             "runs of built-in tasks can be evaluated at other lengths: leave lengths out",
             stored->run.id, own_length, out->length);
     if (tsv && out->count > own_count)
-        return sf_fail(SF_BAD_INPUT,
-                       "count is %zu but run %s holds out %zu sequences of its tsv: data; ask for no more", out->count,
-                       stored->run.id, own_count);
+        return sf_fail(
+            SF_BAD_INPUT,
+            "count is %zu but run %s has only %zu held-out sequences of its tsv: data; ask for at most that many",
+            out->count, stored->run.id, own_count);
     return SF_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Statistics of paired comparisons with censoring. A run that never gets there is not dropped: it counts as "later than
+/* Statistics of paired comparisons with censoring. A run that never converges is not dropped: it counts as "later than
  * all its epochs". Pure functions over arrays; tested against values of a statistics package and brute force. */
 #ifndef SF_STUDY_STATISTICS_H
 #define SF_STUDY_STATISTICS_H

@@ -35,7 +35,7 @@ static bool same_plane(const plane *a, const plane *b) {
     return a->grid == b->grid && a->samples == b->samples && a->seed == b->seed && a->extent == b->extent;
 }
 
-/* One a group and plane. */
+/* One per group and plane. */
 static void take_candidate(void *context, const sf_surface *surface, int64_t number) {
     candidates *c = context;
     const plane own = plane_of(surface);

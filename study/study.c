@@ -83,7 +83,7 @@ sf_status sf_study_begin_variant(sf_study *study, const char *name, size_t line)
                        SF_LAYER_NAME_SIZE - 1);
     for (size_t i = SF_LAYER_VARIANTS; i < study->layer_count; i++)
         if (strcmp(study->layers[i].name, name) == 0)
-            return sf_fail(SF_BAD_INPUT, "there is a second variant '%s'; join them or rename one", quoted);
+            return sf_fail(SF_BAD_INPUT, "two variants are named '%s'; join them or rename one", quoted);
     if (study->layer_count == study->layer_room) {
         SF_TRY(SF_GROW(&study->layers, study->layer_count, 2 * study->layer_room));
         study->layer_room *= 2;
@@ -133,8 +133,8 @@ static sf_status check_same_length(const sf_planned_run *first, const char *firs
         sf_config_text(values[1], &second->config, setting);
         if (strcmp(values[0], values[1]) != 0)
             return sf_fail_on(SF_BAD_INPUT, names[i],
-                              "%s is %s in the variant '%s' but %s in '%s', and both ask for the same runs, which are "
-                              "trained once; give them one value, or let them differ in another setting",
+                              "%s is %s in the variant '%s' but %s in '%s', and both name the same runs, which are "
+                              "trained once; give both the same value, or let them differ in another setting",
                               names[i], values[0], variants[0], values[1], variants[1]);
     }
     return SF_OK;
@@ -242,13 +242,12 @@ static sf_status refuse_stop(const sf_criterion *criterion, double stop) {
     if (criterion->is_loss)
         return sf_fail_on(SF_BAD_INPUT, "stop-at",
                           "stop-at is %.10g but runs are compared by their epochs to %s (converged-at), and they could "
-                          "stop before that; leave stop-at out",
+                          "stop before that; omit stop-at",
                           stop, goal);
-    return sf_fail_on(
-        SF_BAD_INPUT, "stop-at",
-        "stop-at is %.10g but runs are compared by their epochs to %s, before which they would stop; give "
-        "%.6g or more, leave it out, or lower converged-at",
-        stop, goal, criterion->value);
+    return sf_fail_on(SF_BAD_INPUT, "stop-at",
+                      "stop-at is %.10g but runs are compared by their epochs to %s, and they would stop before that; "
+                      "give %.6g or more, leave it out, or lower converged-at",
+                      stop, goal, criterion->value);
 }
 
 sf_status sf_study_check_stops(const sf_study *study) {
@@ -261,7 +260,7 @@ sf_status sf_study_check_stops(const sf_study *study) {
     return SF_OK;
 }
 
-typedef struct collecting { /* runs of a store, on their way into a study */
+typedef struct collecting { /* runs of a store that are added to a study */
     sf_study *study;
     sf_store *store;
     size_t room;
@@ -361,7 +360,7 @@ bool sf_study_is_done(const sf_study *study, size_t run) {
     return study->curves[run].done;
 }
 
-typedef struct reading { /* a curve on its way from the store */
+typedef struct reading { /* a curve that is being read from the store */
     sf_study *study;
     sf_curve *curve;
     const sf_config *config;

@@ -4,7 +4,7 @@
  *   task = even-pairs, missing-duplicate
  *   seeds = 10
  *   attention = full, topk:5,
- *       banded:5                                   a list may go on in indented lines
+ *       banded:5                                   a list may continue on indented lines
  *
  *   [gelu]
  *   activation = gelu
@@ -50,7 +50,7 @@ static sf_status refuse_name(const char *name) {
     char quoted[SF_QUOTE_SIZE];
     const char *nearest = sf_text_nearest(name, known_name, NULL);
     if (nearest == NULL) nearest = "task"; /* of every study */
-    return sf_fail(SF_BAD_INPUT, "unknown setting '%s'; did you mean '%s'? 'semfocus study --help' names them all",
+    return sf_fail(SF_BAD_INPUT, "unknown setting '%s'; did you mean '%s'? 'semfocus study --help' lists them all",
                    sf_text_quote(quoted, name), nearest);
 }
 
@@ -64,7 +64,7 @@ static sf_status take_setting(sf_study *study, const char *name, const char *val
     }
     if (sf_setting_find(&setting, name, SF_STUDY_GROUPS) != SF_OK) return refuse_name(name);
     if (study->current != SF_LAYER_DEFAULTS && !is_run_setting(name))
-        return sf_fail(SF_BAD_INPUT, "%s is one for the whole study; put it before the first section", name);
+        return sf_fail(SF_BAD_INPUT, "%s applies to the whole study; put it before the first section", name);
     return sf_layer_set(layer, name, values, line);
 }
 
@@ -106,10 +106,10 @@ static char *next_line(char *out, int size, void *stream) {
     const char *line = r->status == SF_OK ? sf_lines_next(&r->lines) : NULL;
     if (line == NULL) return NULL;
     if (strlen(line) > LONGEST_LINE || strlen(line) > (size_t)size - 2) {
-        refuse_line(r,
-                    sf_fail(SF_BAD_INPUT,
-                            "the line has %zu characters but at most %d are read; a list may go on in indented lines",
-                            strlen(line), (int)LONGEST_LINE));
+        refuse_line(
+            r, sf_fail(SF_BAD_INPUT,
+                       "the line has %zu characters but at most %d are read; a list may continue on indented lines",
+                       strlen(line), (int)LONGEST_LINE));
         return NULL;
     }
     const char *text = line + strspn(line, " \t");
@@ -131,7 +131,7 @@ static char *next_line(char *out, int size, void *stream) {
     return out;
 }
 
-/* libinih calls this once a line: again with the same name where a value goes on. */
+/* libinih calls this once per line, again with the same name where a value continues. */
 static int on_value(void *context, const char *section, const char *name, const char *value) {
     (void)section;
     reader *r = context;
@@ -149,10 +149,10 @@ static int on_value(void *context, const char *section, const char *name, const 
         *r->values = '\0';
         r->first_line = r->lines.number;
     }
-    /* A blank between lines: whoever leaves out the comma gets a sentence, not a longer number. */
+    /* A blank between lines, so that a missing comma gives an error message and not a longer number. */
     const size_t used = strlen(r->values);
     if (used + 1 + strlen(value) >= sizeof r->values)
-        refuse_line(r, sf_fail(SF_BAD_INPUT, "the value goes on for too many lines; cut the study into several"));
+        refuse_line(r, sf_fail(SF_BAD_INPUT, "the value continues over too many lines; divide the study into several"));
     else
         snprintf(r->values + used, sizeof r->values - used, "%s%s", used > 0 ? " " : "", value);
     return 1;
@@ -167,8 +167,8 @@ sf_status sf_study_read(sf_study *study, const char *path) {
     finish_setting(&r);
     if (r.status == SF_OK && study->layers[SF_LAYER_DEFAULTS].task_count == 0 &&
         study->layer_count == SF_LAYER_VARIANTS)
-        r.status =
-            sf_fail(SF_BAD_INPUT, "%s:%zu: names no task; add a line task = even-pairs", path, r.lines.number + 1);
+        r.status = sf_fail(SF_BAD_INPUT, "%s:%zu: has no task; add a line such as task = even-pairs", path,
+                           r.lines.number + 1);
     study->current = SF_LAYER_OVERRIDES;
     sf_lines_release(&r.lines);
     return r.status;

@@ -1,4 +1,4 @@
-/* Two surfaces beside each other: one plain sentence that claims no more than they carry. */
+/* Two surfaces compared: one plain sentence that claims no more than they show. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,11 +81,10 @@ static void write_sentence(sf_surface *surface, const sf_surface *baseline, cons
         comparable = comparable && isfinite(ratio);
     }
     if (!comparable)
-        snprintf(
-            surface->sentence, sizeof surface->sentence,
-            "%s and %s cannot be compared: the largest square does not hold enough neighbouring points with finite "
-            "and different losses; a finer grid has more",
-            name, base);
+        snprintf(surface->sentence, sizeof surface->sentence,
+                 "%s and %s cannot be compared: the largest square has too few neighbouring points with finite and "
+                 "different losses; use a finer grid",
+                 name, base);
     else
         snprintf(
             surface->sentence, sizeof surface->sentence,

@@ -19,7 +19,7 @@ struct sf_theory {
 
 sf_status sf_theory_open(sf_theory **out, sf_store *store, const sf_stored_run *run, const sf_theory_options *options) {
     *out = NULL;
-    if (options->samples == 0) return sf_fail(SF_BAD_INPUT, "0 sequences to look at; at least 1 is needed");
+    if (options->samples == 0) return sf_fail(SF_BAD_INPUT, "0 sequences were asked for; at least 1 is needed");
     if (!(options->share > 0 && options->share <= 1))
         return sf_fail(SF_BAD_INPUT, "a share of %g of the queries was asked for; it must be above 0 and at most 1",
                        options->share);

@@ -22,7 +22,7 @@ static double epochs_of(const sf_outcome *outcome) {
     return fmax((double)outcome->epochs, outcome->train.epochs);
 }
 
-/* Whether a run ended before anybody could see it arrive: earlier than others, or as soon as it had learned the
+/* Whether a run ended before it could be seen to converge: earlier than others, or as soon as it had learned the
  * training set. A run that diverged did not end too early, it will not get there. */
 static bool ended_early(const sf_outcome *outcome, const sf_arrival *arrival, double longest) {
     if (arrival->reached || outcome->diverged) return false;

@@ -1,5 +1,5 @@
 /* One mechanism against the baseline on one task, paired by seed: numbers, and one plain sentence that claims no more
- * than they carry.
+ * than they show.
  *
  *   sf_compare(&verdicts[i], &ours, &baseline);          numbers, for every comparison of a task
  *   sf_correct_together(verdicts, count);                Holm, over all of them

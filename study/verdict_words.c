@@ -132,7 +132,7 @@ static void add_factor(words *w, const sf_verdict *v) {
     const bool faster = v->speed == SF_BETTER;
     const double factor = faster ? v->speedup : 1 / v->speedup;
     const bool larger = faster ? v->at_least : v->at_most, smaller = faster ? v->at_most : v->at_least;
-    add(w, "%s%.*g times %s (median of the ratios seed by seed",
+    add(w, "%s%.*g times %s (median of the per-seed ratios",
         larger && smaller ? "about "
         : larger          ? "at least "
         : smaller         ? "at most "
@@ -170,7 +170,7 @@ static void add_speed_finding(words *w, const sf_verdict *v, bool we_never) {
         add(w, ")");
         return;
     case SF_EQUAL:
-        add(w, ": equally fast within %.0f %% (ratio seed by seed %.3g", 100 * (SF_EQUAL_SPEED - 1), v->speedup);
+        add(w, ": equally fast within %.0f %% (median per-seed ratio %.3g", 100 * (SF_EQUAL_SPEED - 1), v->speedup);
         add_ratio_interval(w, v->interval, 3);
         add(w, ")");
         return;
@@ -185,9 +185,9 @@ static void add_speed_finding(words *w, const sf_verdict *v, bool we_never) {
         }
         add(w, "; no difference in speed found (");
         if (!isnan(v->interval.low) && !v->at_least && !v->at_most)
-            add(w, "95 %% interval of the ratio seed by seed %.2f to %.2f, ", v->interval.low, v->interval.high);
+            add(w, "95 %% interval of the median per-seed ratio %.2f to %.2f, ", v->interval.low, v->interval.high);
         else if (!isnan(v->interval.low) && !(v->at_least && v->at_most)) /* one end is only a bound */
-            add(w, "95 %% interval of the ratio seed by seed %s %.2f, ", v->at_least ? "from" : "up to",
+            add(w, "95 %% interval of the median per-seed ratio %s %.2f, ", v->at_least ? "from" : "up to",
                 v->at_least ? v->interval.low : v->interval.high);
         add_p(w, v->corrected_p_speed, v->p_speed, v->speed_tests);
         add(w, ")");
@@ -254,20 +254,20 @@ static void add_accuracy(words *w, const sf_verdict *v, const sf_side *ours, con
             add(w, "No seed was measured with both");
         return;
     case SF_BOTH_AT_CHANCE:
-        add(w, "Both at chance, %.3g %% (held-out accuracy after the last epoch %.1f and %.1f %%)", ours->chance,
+        add(w, "Both are at chance, %.3g %% (held-out accuracy after the last epoch %.1f and %.1f %%)", ours->chance,
             our_level, their_level);
         return;
     case SF_EQUAL:
-        add(w, "Held-out accuracy after the last epoch equal within %.3g point%s: ", SF_EQUAL_ACCURACY,
+        add(w, "Held-out accuracy after the last epoch is equal within %.3g point%s: ", SF_EQUAL_ACCURACY,
             plural(SF_EQUAL_ACCURACY));
         add_levels(w, ours, our_level, "and", theirs, their_level);
         add(w, " (95 %% interval of the difference %.1f to %.1f)", shown(v->accuracy_interval.low),
             shown(v->accuracy_interval.high));
         break;
     case SF_TOO_FEW_SEEDS:
-        add(w, "Held-out accuracy after the last epoch ");
+        add(w, "Held-out accuracy after the last epoch is ");
         add_levels(w, ours, our_level, "and", theirs, their_level);
-        add(w, ", too few seeds to test");
+        add(w, "; too few seeds to test");
         break;
     case SF_NO_DIFFERENCE:
         add(w, "No difference found in held-out accuracy after the last epoch: ");
@@ -279,14 +279,14 @@ static void add_accuracy(words *w, const sf_verdict *v, const sf_side *ours, con
         break;
     default: {
         const bool higher = v->accuracy == SF_BETTER;
-        add(w, "Held-out accuracy after the last epoch %s: ", higher ? "higher" : "lower");
+        add(w, "Held-out accuracy after the last epoch is %s: ", higher ? "higher" : "lower");
         if (higher ? our_level > their_level : our_level < their_level) {
             add_levels(w, ours, our_level, "against", theirs, their_level);
             add(w, " (");
         } else {
             add(w, "(");
         }
-        add(w, "difference seed by seed %.1f", shown(v->accuracy_difference));
+        add(w, "median per-seed difference %.1f", shown(v->accuracy_difference));
         if (!isnan(v->accuracy_interval.low))
             add(w, ", 95 %% interval %.1f to %.1f", shown(v->accuracy_interval.low), shown(v->accuracy_interval.high));
         add(w, ", ");

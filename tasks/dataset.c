@@ -120,7 +120,7 @@ sf_status sf_dataset_sample_until(sf_dataset **out, const sf_task *task, sf_spli
     *out = NULL;
     SF_TRY(sf_task_check_length(task, length));
     if (count < 1 || count > UINT32_MAX)
-        return sf_fail(SF_BAD_INPUT, "%zu is no number of sequences to sample; ask for 1..%u", count, UINT32_MAX);
+        return sf_fail(SF_BAD_INPUT, "cannot sample %zu sequences; ask for 1..%u", count, UINT32_MAX);
     sf_dataset *data;
     SF_TRY(sf_dataset_create(&data, count, count * length));
     const sf_purpose purpose = split == SF_TRAINING ? SF_TRAINING_DATA : SF_HELDOUT_DATA;
@@ -151,7 +151,7 @@ sf_status sf_dataset_hold_out(sf_dataset **training, sf_dataset **heldout, const
                               double share) {
     *training = *heldout = NULL;
     if (!(share > 0 && share < 1))
-        return sf_fail(SF_BAD_INPUT, "share %g cannot be held out; it lies between 0 and 1, both excluded", share);
+        return sf_fail(SF_BAD_INPUT, "share %g cannot be held out; it must be between 0 and 1, both excluded", share);
     if (all->count < 2 || all->count > UINT32_MAX)
         return sf_fail(SF_BAD_INPUT, "%zu rows cannot be split into training and held-out data; give 2..%u", all->count,
                        UINT32_MAX);

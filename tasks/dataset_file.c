@@ -19,8 +19,8 @@ static sf_status read_number(int32_t *out, const char *what, const char *text, i
     int64_t value;
     if (!sf_text_integer(&value, text) || value < 0 || value > largest) {
         char quoted[SF_QUOTE_SIZE];
-        return sf_fail(SF_BAD_INPUT, "%s '%s' is out of place; write an integer 0..%d", what,
-                       sf_text_quote(quoted, text), largest);
+        return sf_fail(SF_BAD_INPUT, "%s '%s' is not valid; write an integer 0..%d", what, sf_text_quote(quoted, text),
+                       largest);
     }
     *out = (int32_t)value;
     return SF_OK;
@@ -104,7 +104,8 @@ static sf_status read_rows(sf_dataset *data, sf_lines *lines, const atomic_int *
     const file_form *form;
     char *line = sf_lines_next(lines);
     if (line == NULL)
-        return sf_fail(SF_BAD_INPUT, "%s: is empty; write a line tokens<TAB>label, then one row a line", lines->name);
+        return sf_fail(SF_BAD_INPUT, "%s: is empty; write the line tokens<TAB>label, then one row per line",
+                       lines->name);
     SF_TRY(sf_fail_in(find_form(&form, line), "%s:%zu", lines->name, lines->number));
     while ((line = sf_lines_next(lines)) != NULL) {
         if (sf_stop_asked(stop)) return sf_fail(SF_INTERRUPTED, "stopped on request");

@@ -107,18 +107,20 @@ static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
     size_t depth = 0;
     for (size_t i = 0; i < count; i++) {
         if (tokens[i] < 0 || tokens[i] > CLOSE)
-            return sf_fail(SF_BAD_INPUT,
-                           "token %d at position %zu (from 0) is not of listops; use digits 0..9, operators 10..13 and "
-                           "] 14",
-                           tokens[i], i);
+            return sf_fail(
+                SF_BAD_INPUT,
+                "token %d at position %zu (from 0) is not a token of listops; use digits 0..9, operators 10..13 and "
+                "] 14",
+                tokens[i], i);
         if (i > 0 && depth == 0)
             return sf_fail(SF_BAD_INPUT, "token %d at position %zu (from 0) follows a complete list; remove it",
                            tokens[i], i);
         int32_t value = tokens[i];
         if (value >= MIN && value <= SM) {
             if (depth == DEEPEST - 1)
-                return sf_fail(SF_BAD_INPUT, "operator %d at position %zu (from 0) is nested %d deep; the most is %d",
-                               value, i, DEEPEST, DEEPEST - 1);
+                return sf_fail(SF_BAD_INPUT,
+                               "operator %d at position %zu (from 0) is nested %d deep; at most %d are allowed", value,
+                               i, DEEPEST, DEEPEST - 1);
             lists[depth++] = (open_list){.operation = value};
             continue;
         }

@@ -26,8 +26,8 @@ static void sample(int32_t *tokens, size_t *count, int32_t *label, size_t length
 
 static sf_status solve_single(int32_t *label, int32_t token) {
     if (token != 1)
-        return sf_fail(SF_BAD_INPUT, "token %d is not a missing-duplicate sequence; that of length 1 is the token 1",
-                       token);
+        return sf_fail(SF_BAD_INPUT,
+                       "token %d is not a missing-duplicate sequence; the sequence of length 1 is the token 1", token);
     *label = 1;
     return SF_OK;
 }

@@ -26,7 +26,7 @@ static int32_t sample_literal(int32_t *tokens, size_t length, sf_draws *draws) {
 }
 
 /* Writes E(length) and gives its value. Only the shorter operand is a call, so calls nest at most log2(length) deep
- * whatever the splits; the loop goes on with the longer one. Each operator is affine in either operand, so what
+ * whatever the splits; the loop continues with the longer one. Each operator is affine in either operand, so what
  * surrounds the rest is remembered as  whole = scale * rest + shift. */
 static int32_t sample_expression(int32_t *tokens, size_t length, sf_draws *draws) {
     int32_t scale = 1, shift = 0;
@@ -96,10 +96,11 @@ static sf_status evaluate(int32_t *out, const int32_t *tokens, size_t count, ope
             const bool negative = token == MINUS;
             if (negative) i++;
             if (i == count || tokens[i] < 0 || tokens[i] >= MODULUS)
-                return sf_fail(SF_BAD_INPUT,
-                               "token %d at position %zu (from 0) starts no operand; put a digit 0..4, - and a digit, "
-                               "or ( there",
-                               token, i - negative);
+                return sf_fail(
+                    SF_BAD_INPUT,
+                    "token %d at position %zu (from 0) does not start an operand; put a digit 0..4, - and a digit, "
+                    "or ( there",
+                    token, i - negative);
             value = negative ? (MODULUS - tokens[i]) % MODULUS : tokens[i];
             after_operand = is_literal = true;
         } else if (depth == 0) {

@@ -93,7 +93,8 @@ static sf_status solve_by_trial(int32_t *label, int32_t *left_side, size_t count
 }
 
 static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
-    if (count < 3) return sf_fail(SF_BAD_INPUT, "%zu tokens are no equation; the shortest has 3, as x = 1", count);
+    if (count < 3)
+        return sf_fail(SF_BAD_INPUT, "%zu tokens are not an equation; the shortest has 3, such as x = 1", count);
     if (tokens[count - 2] != EQUALS || tokens[count - 1] < 0 || tokens[count - 1] >= MODULUS)
         return sf_fail(SF_BAD_INPUT, "tokens %d %d end the equation; end it in = 10 and a digit 0..4",
                        tokens[count - 2], tokens[count - 1]);
@@ -101,10 +102,11 @@ static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
     size_t unknowns = 0, unknown = 0;
     for (size_t i = 0; i < left_count; i++) {
         if (tokens[i] < 0 || tokens[i] > UNKNOWN)
-            return sf_fail(SF_BAD_INPUT,
-                           "token %d at position %zu (from 0) is out of place; left of = stand digits 0..4, + 5, - 6, "
-                           "( 7, ) 8 and x 9",
-                           tokens[i], i);
+            return sf_fail(
+                SF_BAD_INPUT,
+                "token %d at position %zu (from 0) is out of place; on the left of = use digits 0..4, + 5, - 6, "
+                "( 7, ) 8 and x 9",
+                tokens[i], i);
         if (tokens[i] != UNKNOWN) continue;
         unknowns++;
         unknown = i;

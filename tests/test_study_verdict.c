@@ -59,9 +59,9 @@ static void clear_difference(void **state) {
     assert_int_equal(v.speed, SF_BETTER);
     assert_says(&v,
                 "topk:5 reaches 95 % training accuracy in 6 epochs, full in 50 (medians of 10 seeds): 8.3 times faster "
-                "(median of the ratios seed by seed, 95 % interval 6.1 to 9.2, p = 0.002)");
+                "(median of the per-seed ratios, 95 % interval 6.1 to 9.2, p = 0.002)");
     assert_int_equal(v.accuracy, SF_EQUAL);
-    assert_says(&v, "Held-out accuracy after the last epoch equal within 1 point: 100.0 % and 100.0 %");
+    assert_says(&v, "Held-out accuracy after the last epoch is equal within 1 point: 100.0 % and 100.0 %");
     const sf_verdict back = judge("full", full, SEEDS, "topk:5", topk, SEEDS, 95);
     assert_int_equal(back.speed, SF_WORSE);
     assert_says(
@@ -79,7 +79,7 @@ static void few_seeds_claim_nothing(void **state) {
     assert_says(&v,
                 "in 6 epochs, full in 50 (medians of 3 seeds); 3 seeds are too few to test which is faster (at least 6 "
                 "are needed)");
-    assert_says(&v, "100.0 % and 100.0 %, too few seeds to test");
+    assert_says(&v, "100.0 % and 100.0 %; too few seeds to test");
     assert_claims_nothing(&v);
     const sf_verdict one = judge("topk:5", topk, 1, "full", full, 1, 95);
     assert_says(&one, "in 6 epochs, full in 50 (1 seed); 1 seed is too few to test which is faster");
@@ -102,9 +102,9 @@ static void censored_baseline_gives_a_bound(void **state) {
     printf("  %s\n", v.sentence);
     assert_says(
         &v, "topk:5 reaches 95 % training accuracy in 6 epochs (median of 10 seeds), full does not (10 seeds of 100 "
-            "epochs): at least 17 times faster (median of the ratios seed by seed, 95 % interval from 12, p = 0.002)");
-    assert_says(&v,
-                "Held-out accuracy after the last epoch higher: 99.0 % against 50.0 % (difference seed by seed 49.0");
+            "epochs): at least 17 times faster (median of the per-seed ratios, 95 % interval from 12, p = 0.002)");
+    assert_says(
+        &v, "Held-out accuracy after the last epoch is higher: 99.0 % against 50.0 % (median per-seed difference 49.0");
     const sf_verdict back = judge("full", full, SEEDS, "topk:5", topk, SEEDS, 95);
     assert_int_equal(back.speed, SF_WORSE);
     assert_says(&back,
@@ -136,7 +136,7 @@ static void not_significant_is_no_finding(void **state) {
     printf("  %s\n", v.sentence);
     assert_true(v.p_speed > 0.05);
     assert_int_equal(v.speed, SF_NO_DIFFERENCE);
-    assert_says(&v, "no difference in speed found (95 % interval of the ratio seed by seed 0.33 to 3.00, p = 0.85)");
+    assert_says(&v, "no difference in speed found (95 % interval of the median per-seed ratio 0.33 to 3.00, p = 0.85)");
     assert_null(strstr(v.sentence, "times"));
     for (size_t i = 0; i < SEEDS; i++) a[i].last_heldout = 90 + (i % 2 ? 4 : -3);
     const sf_verdict accuracy = judge("a", a, SEEDS, "b", b, SEEDS, 95);
@@ -177,8 +177,9 @@ static void what_was_never_measured_is_no_zero(void **state) {
     assert_int_equal(some.measured, 6);
     assert_true(fabs(some.p_accuracy - 0.03125) < 1e-12); /* 2 / 2^6 */
     assert_says(
-        &some, "Held-out accuracy after the last epoch lower: 70.0 % against 90.0 % (difference seed by seed -20.0, 95 "
-               "% interval -20.0 to -20.0, p = 0.031), measured in 6 of 10 pairs");
+        &some,
+        "Held-out accuracy after the last epoch is lower: 70.0 % against 90.0 % (median per-seed difference -20.0, 95 "
+        "% interval -20.0 to -20.0, p = 0.031), measured in 6 of 10 pairs");
     unmeasure(wild, SEEDS);
     assert_int_equal(sf_summarize(&summary, wild, SEEDS), SF_OK);
     assert_true(isnan(summary.best_heldout) && isnan(summary.last_heldout) && isnan(summary.gap));
@@ -292,7 +293,7 @@ static void a_run_that_stopped_on_arrival_may_still_generalize(void **state) {
     assert_true(isinf(summary.heldout_median)); /* no further epoch would bring it there */
 }
 
-/* From the issue that asked for it: medians of 6 and 5 epochs beside "1.4 times faster". */
+/* A verdict once quoted medians of 6 and 5 epochs and said "1.4 times faster". */
 static void numbers_of_a_sentence_agree(void **state) {
     (void)state;
     enum { THREE = 3 };
@@ -329,7 +330,7 @@ static void the_last_epoch_is_quoted_and_tested(void **state) {
     const sf_verdict v = judge("banded:5", ours, SEEDS, "full", theirs, SEEDS, 95);
     assert_int_equal(v.accuracy, SF_WORSE);
     assert_true(fabs(v.accuracy_difference + 8.4) < 1e-9);
-    assert_says(&v, "after the last epoch lower: 51.6 % against 60.0 % (difference seed by seed -8.4");
+    assert_says(&v, "after the last epoch is lower: 51.6 % against 60.0 % (median per-seed difference -8.4");
     assert_null(strstr(v.sentence, "84"));
 }
 
@@ -345,7 +346,7 @@ static void equal_is_within_a_stated_margin(void **state) {
     const sf_verdict v = judge("a", ours, SEEDS, "b", theirs, SEEDS, 95);
     printf("  %s\n", v.sentence);
     assert_int_equal(v.speed, SF_EQUAL);
-    assert_says(&v, "equally fast within 10 % (ratio seed by seed");
+    assert_says(&v, "equally fast within 10 % (median per-seed ratio");
     assert_int_equal(v.accuracy, SF_EQUAL);
     assert_says(&v, "equal within 1 point: 97.1 % and 97.0 % (95 % interval of the difference -0.8 to 0.9)");
     for (size_t i = 0; i < SEEDS; i++) { /* as close in the middle, but who knows */
@@ -389,11 +390,11 @@ static void at_chance(void **state) {
     printf("  %s\n", both.sentence);
     assert_int_equal(both.accuracy, SF_BOTH_AT_CHANCE); /* though all ten seeds differ the same way */
     assert_true(both.p_accuracy < 0.01);
-    assert_says(&both, "Both at chance, 20 % (held-out accuracy after the last epoch 20.4 and 19.1 %)");
+    assert_says(&both, "Both are at chance, 20 % (held-out accuracy after the last epoch 20.4 and 19.1 %)");
     assert_null(strstr(both.sentence, "higher"));
     them.outcomes = high;
     const sf_verdict one = judge_sides(&us, &them);
-    assert_says(&one, "lower: 20.4 % (at chance, 20 %) against 99.0 % (difference");
+    assert_says(&one, "lower: 20.4 % (at chance, 20 %) against 99.0 % (median per-seed difference");
     us.chance = them.chance = NAN; /* a user's file that is not there any more */
     assert_null(strstr(judge_sides(&us, &them).sentence, "chance"));
 }
@@ -429,7 +430,7 @@ static void nine_comparisons(void **state) {
     printf("  %s\n", verdicts[4].sentence);
     assert_true(fabs(verdicts[4].p_speed - 0.009765625) < 1e-12);
     assert_true(fabs(verdicts[4].corrected_p_speed - 0.087890625) < 1e-12);
-    assert_says(&verdicts[4], "no difference in speed found (95 % interval of the ratio seed by seed ");
+    assert_says(&verdicts[4], "no difference in speed found (95 % interval of the median per-seed ratio ");
     assert_says(&verdicts[4], "p = 0.088 after correction for 9 comparisons, 0.0098 before)");
     const sf_verdict alone = judge_sides(&us[4], &them);
     assert_int_equal(alone.speed, SF_BETTER);

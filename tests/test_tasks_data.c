@@ -79,7 +79,7 @@ static void refuses_impossible_samples(void **state) {
         {"solve-equation", 10, 2, "length 2 is out of range; solve-equation has lengths 3..65536"},
         {"listops", 10, 3, "length 3 is out of range; listops has lengths 4..2000"},
         {"listops", 10, 2001, "length 2001 is out of range; listops has lengths 4..2000"},
-        {"parity", 0, 40, "0 is no number of sequences to sample; ask for 1..4294967295"},
+        {"parity", 0, 40, "cannot sample 0 sequences; ask for 1..4294967295"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         sf_dataset *data;
@@ -239,10 +239,10 @@ static void refuses_bad_files(void **state) {
         {"tokens\tlabel\n0 1\t0\t1\n", ":2: '0 1?0?1' has more than one tab"},
         {"tokens\tlabel\n\t0\n", ":2: the sequence before the tab is empty"},
         {"tokens\tlabel\n  \t0\n", ":2: the sequence before the tab is empty"},
-        {"tokens\tlabel\n0 1\t\n", ":2: label '' is out of place"},
-        {"tokens\tlabel\n0 1\t0\n0 1\t", ":3: label '' is out of place"},
-        {"tokens\tlabel\n0 1\t 1\n", ":2: label ' 1' is out of place"},
-        {"tokens\tlabel\n0 1\t65536\n", ":2: label '65536' is out of place; write an integer 0..65535"},
+        {"tokens\tlabel\n0 1\t\n", ":2: label '' is not valid"},
+        {"tokens\tlabel\n0 1\t0\n0 1\t", ":3: label '' is not valid"},
+        {"tokens\tlabel\n0 1\t 1\n", ":2: label ' 1' is not valid"},
+        {"tokens\tlabel\n0 1\t65536\n", ":2: label '65536' is not valid; write an integer 0..65535"},
         {"tokens\tlabel\n0 1\t-1\n", ":2: label '-1'"},
         {"tokens\tlabel\n0 -1\t1\n", ":2: token '-1'"},
         {"tokens\tlabel\n0 65536\t1\n", ":2: token '65536'"},
@@ -255,7 +255,7 @@ static void refuses_bad_files(void **state) {
         {"Source\tTarget\n([MIN 3 ) ]\t3\n", ":2: '([MIN' is not a word"},
         {"Source\tTarget\n10\t3\n", ":2: '10' is not a word"},
         {"Source\tTarget\n( )\t3\n", ":2: the sequence before the tab is empty"},
-        {"Source\tTarget\n3\t10\n", ":2: label '10' is out of place; write an integer 0..9"},
+        {"Source\tTarget\n3\t10\n", ":2: label '10' is not valid; write an integer 0..9"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char path[32];
@@ -273,7 +273,7 @@ static void refuses_bad_files(void **state) {
     static const char nul[] = "tokens\tlabel\n0 1\t0\n0 \0 1\t0\n";
     sf_dataset *data;
     assert_int_equal(read_bytes(&data, nul, sizeof nul - 1), SF_BAD_INPUT);
-    assert_non_null(strstr(sf_message(), ":3: holds a NUL byte"));
+    assert_non_null(strstr(sf_message(), ":3: contains a NUL byte"));
 }
 
 static void refuses_unreadable_paths(void **state) {
@@ -301,7 +301,7 @@ static void reads_standard_input(void **state) {
     assert_int_equal(sf_dataset_count(data), 1);
     sf_dataset_destroy(data);
     assert_int_equal(read_standard_input(&data, "tokens\tlabel\n1 2\tx\n"), SF_BAD_INPUT);
-    assert_string_equal(sf_message(), "standard input:2: label 'x' is out of place; write an integer 0..65535");
+    assert_string_equal(sf_message(), "standard input:2: label 'x' is not valid; write an integer 0..65535");
 }
 
 /* Beyond the first block of text and of rows, with one row longer than all before it. */

@@ -1,4 +1,4 @@
-"""A training step of semfocus beside the same step in PyTorch: same shape, mechanism, batch and threads, on the same
+"""A training step of semfocus compared with the same step in PyTorch: same shape, mechanism, batch and threads, on the same
 machine, turn by turn; medians and their ratio.
 
     python3 bench/peers/peers.py [--shape nnch] [--attention full,topk:5] [--threads 2] [--rounds 5] [--no-compile]
@@ -140,7 +140,7 @@ def main():
     head = f"{'shape':8} {'attention':10} {'semfocus':>9} {'eager':>9} {'times':>6} {'compiled':>9} {'times':>6} " \
            f"{'published':>9} {'times':>6} {'bar':>7}"
     if not options.json:
-        print(f"torch {torch.__version__}, {options.threads} threads; milliseconds a step\n{head}")
+        print(f"torch {torch.__version__}, {options.threads} threads; milliseconds per step\n{head}")
     for shape in options.shape.split(","):
         for attention in options.attention.split(","):
             r = compare(options.semfocus, shape, attention, options)

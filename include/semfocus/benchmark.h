@@ -1,5 +1,5 @@
 /* How fast this machine trains: a step (forward, backward, clip, update) and an evaluation at the paper's shapes,
- * beside the arithmetic the machine could do at most. */
+ * compared with the machine's peak arithmetic. */
 #ifndef SEMFOCUS_BENCHMARK_H
 #define SEMFOCUS_BENCHMARK_H
 
@@ -24,7 +24,7 @@ typedef struct sf_benchmark_result {
     double ms_per_evaluation; /* of 100 sequences: median */
     double gflops;            /* arithmetic of the mathematics, nothing computed twice, per second of a step */
     double peak_share;        /* of what the same threads reach on multiply-adds alone */
-    double evaluation_share;  /* an evaluation of 7000 sequences over a training epoch of 5000 */
+    double evaluation_share;  /* time to evaluate 7000 sequences, divided by that of a training epoch of 5000 */
 } sf_benchmark_result;
 
 /* The shapes by index, NULL past the end. */

@@ -1,4 +1,5 @@
-/* When a run counts as converged: at the first epoch with so much training accuracy, or with so little training loss.
+/* When a run counts as converged: at the first epoch with at least this training accuracy, or at most this training
+ * loss.
  *
  *   sf_criterion criterion;
  *   sf_criterion_parse(&criterion, "95");           or "loss:0.1"

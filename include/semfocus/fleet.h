@@ -49,9 +49,9 @@ typedef struct sf_result {
 
 /* Looked at during an epoch; every member may be NULL. */
 typedef struct sf_watch {
-    const sf_stop_flag *stop; /* not 0: give up the epoch under way */
-    /* Model s is so far; from any thread. After every step of training, or as often as suits the device: now and then
-     * or not at all. */
+    const sf_stop_flag *stop; /* not 0: give up the current epoch */
+    /* How far model s is. Called from any thread: after every training step, or less often or never if that suits the
+     * device. */
     void (*on_step)(void *context, size_t s, size_t step, size_t steps);
     void *context;
 } sf_watch;

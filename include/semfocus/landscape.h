@@ -1,6 +1,6 @@
 /* The loss around the weights of stored runs: on a plane through them that two random directions span, with the
- * Lipschitz constants that neighbouring points let us estimate. Points are kept in the store as they are computed: what
- * was interrupted goes on, to the same bits.
+ * Lipschitz constants that neighbouring points let us estimate. Points are stored as they are computed: an interrupted
+ * computation continues, to the same bits.
  *
  *   sf_landscape *landscape;
  *   sf_landscape_open(&landscape, store, ids, 2, &options);      grid, samples, direction-seed, extent, at
@@ -72,13 +72,13 @@ size_t sf_landscape_count(const sf_landscape *landscape);
 const sf_surface *sf_landscape_surface(const sf_landscape *landscape, size_t i);
 double sf_surface_coordinate(const sf_surface *surface, size_t i); /* of row or column i of the grid */
 
-/* What a run is called beside the others: its mechanism, and as much more as tells them apart. */
+/* The name of a run among the others: its mechanism, and whatever else is needed to distinguish them. */
 enum { SF_SURFACE_NAME_SIZE = 256 };
 void sf_surface_name(char out[SF_SURFACE_NAME_SIZE], const sf_landscape *landscape, size_t i);
 
-/* One HTML file; a file that is no page of semfocus is not replaced. `command` makes it again. */
+/* One HTML file; a file that was not written by semfocus is not replaced. `command` reproduces it. */
 sf_status sf_landscape_write(const sf_landscape *landscape, const char *path, const char *command);
-/* Each figure as SVG and its data as CSV; the folder is made if it is not there. */
+/* Each figure as SVG and its data as CSV; the folder is created if it does not exist. */
 sf_status sf_landscape_write_figures(const sf_landscape *landscape, const char *folder);
 /* The maps of the loss as text for a terminal; release with free(). */
 sf_status sf_landscape_plot(char **out, const sf_landscape *landscape);

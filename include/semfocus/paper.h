@@ -127,7 +127,7 @@ sf_status sf_paper_cost(double *seconds, const sf_paper *paper, sf_paper_rates *
  * is not replaced; what follows the generated part of one that was is kept. */
 sf_status sf_paper_write(const char *path, sf_paper_scale scale, sf_store *store, sf_precision precision);
 
-/* The figures of a judged entry as SVG and their data as CSV, in folder/id; both are made if they are not there. */
+/* The figures of a judged entry as SVG and their data as CSV, in folder/id; both are created if they do not exist. */
 sf_status sf_paper_write_figures(const sf_paper *paper, const char *id, sf_store *store, const char *folder);
 
 /* What figures 21 and 22 vary. */

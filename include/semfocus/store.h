@@ -53,7 +53,7 @@ typedef struct sf_stored_run {
     uint64_t curve_seal, measures_seal, findings_seal, surfaces_seal; /* of its rows; the store verifies them */
 } sf_stored_run;
 
-/* A store opened for writing is made if it is not there. */
+/* A store opened for writing is created if it does not exist. */
 sf_status sf_store_open(sf_store **out, const char *folder, sf_store_access access);
 void sf_store_close(sf_store *store);
 /* False: the store is of an earlier version, whose rows have no seals; values are checked for their ranges alone. */
@@ -62,7 +62,7 @@ bool sf_store_is_sealed(const sf_store *store);
 /* Calls `each` for every run, or those for which the SQL condition `where` (may be NULL or "") holds, oldest first. */
 sf_status sf_store_each_run(sf_store *store, const char *where, void (*each)(void *context, const sf_stored_run *run),
                             void *context);
-/* The ids alone, nothing verified: for whoever then looks at the runs one by one. */
+/* The ids alone, not verified: for callers that then look at the runs one by one. */
 sf_status sf_store_each_id(sf_store *store, const char *where, void (*each)(void *context, const char *id),
                            void *context);
 /* By id, by the one that an earlier version gave, or by an unambiguous beginning of either. */
@@ -79,15 +79,15 @@ sf_status sf_store_export_weights(sf_store *store, const sf_stored_run *run, boo
 /* The curve as CSV: epoch,tr-ce,tr-ac,va-ce,va-ac. */
 sf_status sf_store_export_curve(sf_store *store, const sf_stored_run *run, const char *path);
 
-/* Proves that a run's curve and checkpoints agree: it has the epochs that were asked for, its rows are what was
+/* Verifies that a run's curve and checkpoints agree: it has the epochs that were asked for, its rows are what was
  * written, so are its files, and evaluating the saved weights gives the row of their epoch bit by bit. SF_IO_ERROR with
  * a sentence if not. */
 sf_status sf_store_check(sf_store *store, const sf_stored_run *run);
 /* The same for what belongs to no run: the database file, its tables, the list of runs. */
 sf_status sf_store_check_list(sf_store *store);
 
-/* Removes a run, its rows and its checkpoints, damaged or not, and mends the list of runs. `id` is what the store says,
- * or an unambiguous beginning of it; *removed is the whole. A run that a process is at is refused. */
+/* Removes a run, its rows and its checkpoints, damaged or not, and repairs the list of runs. `id` is what the store
+ * says, or an unambiguous beginning of it; *removed is the whole. A run that a process is training is refused. */
 sf_status sf_store_delete(char removed[SF_RUN_ID_SIZE], sf_store *store, const char *id);
 
 /* The id a run of this task with these settings has; fills the settings with the task's recipe. It is the hash of the

@@ -28,13 +28,13 @@ void sf_study_destroy(sf_study *study);
 sf_status sf_study_add_tasks(sf_study *study, const char *tasks);
 /* One value, or a comma-separated list of them. */
 sf_status sf_study_set(sf_study *study, const char *name, const char *values);
-/* The same, and one value alone: beats all that is set otherwise, in variants and files too. */
+/* The same for one value only; it overrides everything set otherwise, also in variants and files. */
 sf_status sf_study_override(sf_study *study, const char *name, const char *values);
 sf_status sf_study_override_one(sf_study *study, const char *name, const char *value);
 /* Tasks and settings from here on are those of a variant of this name, on top of what was set before the first one. */
 sf_status sf_study_add_variant(sf_study *study, const char *name);
 /* Tasks, settings and variants of a study file: name = value lines, before any [section] or under [defaults] for all
- * runs, under another [section] for a variant of that name. What is set afterwards beats the file. Failures name
+ * runs, under another [section] for a variant of that name. Later settings override the file. Failures name
  * file:line. `path` must outlive the study. */
 sf_status sf_study_read(sf_study *study, const char *path);
 /* The settings of the study itself (store, threads, ...), as far as they were set. */
@@ -82,7 +82,7 @@ typedef struct sf_group { /* the runs of one task and variant: all but the seed 
     double last_heldout;   /* median after the last epoch, percent; NaN: no run was ever measured */
     double best_heldout;   /* median of the best epochs, which the held-out set itself chose */
     double gap;            /* median of training minus held-out accuracy after the last epoch */
-    double chance;         /* percent: always giving the most frequent label; NaN: the data is not there any more */
+    double chance;         /* percent: always giving the most frequent label; NaN: the data no longer exists */
     bool at_chance;        /* last_heldout does not differ from guessing */
     double epoch_seconds;  /* median; NaN: not measured, or these runs did not share the machine equally with one
                               another and with the baseline's */
@@ -117,9 +117,9 @@ const sf_epoch *sf_study_curve(const sf_study *study, size_t run, size_t *count,
 /* Whether a session would find nothing to do for the run: its results are there, and its checkpoints, too. */
 bool sf_study_is_done(const sf_study *study, size_t run);
 
-/* Seconds an epoch of a run may take on one core, from training a few of its batches. */
+/* Seconds that an epoch of a run may take on one core, estimated by training a few of its batches. */
 sf_status sf_study_epoch_seconds(double *out, const sf_planned_run *run);
-/* Runs that a session of this study has under way at a time; threads 0: one per core. */
+/* How many runs a session of this study trains at a time; threads 0: one per core. */
 size_t sf_study_workers(const sf_study *study, size_t threads);
 
 /* The paper's ten seeds, then others drawn from them; for a number of seeds. */

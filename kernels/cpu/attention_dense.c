@@ -1,6 +1,6 @@
 /* Every key kept, softmax: a tile of queries and keys at a time, which stays in the nearest cache, so memory is linear
  * in T. The forward pass knows the largest score of a row only at the end and corrects what it summed up so far as it
- * goes; the backward pass computes weights again from two numbers a row, and from scores that are kept where T is
+ * goes; the backward pass computes weights again from two numbers per row, and from scores that are kept where T is
  * small. */
 #include <math.h>
 

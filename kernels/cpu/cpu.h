@@ -28,8 +28,8 @@ bool sf_cpu_crew_fits(const sf_cpu_crew *crew, const sf_cpu_plan *plan, size_t B
 /* The bytes of such a crew for one plan. */
 size_t sf_cpu_crew_bytes(const sf_cpu_plan *plan, size_t workers, size_t B);
 
-/* From now on the calls below end within moments once *stop is not 0, also in the middle of a long sequence. What they
- * then leave is of no use: look at the flag after each call. NULL, as at first: nobody can ask. */
+/* From now on the calls below end within moments once *stop is not 0, also in the middle of a long sequence. Their
+ * results are then useless: check the flag after each call. NULL, the default: never. */
 void sf_cpu_crew_obey(sf_cpu_crew *crew, const atomic_int *stop);
 
 /* Mean loss and its gradient over the batch. */

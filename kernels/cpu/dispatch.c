@@ -134,7 +134,7 @@ static sf_status check_forced(void) {
     for (size_t i = 0; i < SETS; i++) {
         if (!is_forced(sets[i].name)) continue;
         if (sets[i].is_there()) return SF_OK;
-        return sf_fail(SF_BAD_INPUT, "SEMFOCUS_ISA is '%s' but this CPU lacks it; unset it or take scalar", quoted);
+        return sf_fail(SF_BAD_INPUT, "SEMFOCUS_ISA is '%s' but this CPU lacks it; unset it or use scalar", quoted);
     }
     return sf_fail(SF_BAD_INPUT, "SEMFOCUS_ISA is '%s' but must be " SET_NAMES, quoted);
 }
@@ -143,12 +143,11 @@ static sf_status check_bf16(void) {
 #if defined(SF_HAVE_X86_SETS)
     if (has_avx512() && (is_forced("scalar") || is_forced("avx2")))
         return sf_fail_on(SF_BAD_INPUT, "precision",
-                          "precision is bf16 but SEMFOCUS_ISA is '%s', which has none; unset it or take f32",
+                          "precision is bf16 but SEMFOCUS_ISA is '%s', which has none; unset it or use f32",
                           forced_name());
     if (has_avx512()) return SF_OK;
 #endif
-    return sf_fail_on(SF_BAD_INPUT, "precision",
-                      "precision is bf16 but this CPU has neither AMX nor AVX-512; take f32");
+    return sf_fail_on(SF_BAD_INPUT, "precision", "precision is bf16 but this CPU has neither AMX nor AVX-512; use f32");
 }
 
 sf_status sf_cpu_check_isa(sf_precision precision) {

@@ -1,7 +1,7 @@
 /* Matrix products on the tiles of AMX: factors are rounded to bf16 (8 bits of each number), products are added in f32.
  *
- * Where the machine has no tiles, vectors compute what they would, bit by bit: two chains of multiply-adds a number of
- * the result, for the first and the second of each pair of depths, without denormal numbers. */
+ * Where the machine has no tiles, vectors compute what they would, bit by bit: two chains of multiply-adds per number
+ * of the result, for the first and the second of each pair of depths, without denormal numbers. */
 #include <immintrin.h>
 #include <stdint.h>
 
@@ -66,7 +66,7 @@ INLINE pairs pairs_at(const float *at, size_t row, size_t depth, size_t deep) {
                    depth + SIDE < deep ? load(at + (depth + SIDE) * row) : splat(0.0F));
 }
 
-/* Columns of A; what they hold beyond the rows that are asked for ends in rows of a result that nobody takes. */
+/* Columns of A; values beyond the rows that are asked for end up in rows of the result that are not used. */
 INLINE void pack_transposed(tile_words tile, const float *at, size_t row, size_t deep) {
     vf words[SIDE];
     for (size_t j = 0; j < SIDE; j++) words[j] = (vf)pairs_at(at, row, j, deep);

@@ -14,7 +14,7 @@ typedef struct block_rows { /* a block of a job, or a stretch of its rows */
     const sf_param *params; /* the block's entries of the table */
     const sf_packed_block *packed;
     const sf_workspace *mine; /* for what no other layer sees */
-    atomic_size_t *turns;     /* [stretches], NULL: nobody else adds to the gradient meanwhile */
+    atomic_size_t *turns;     /* [stretches], NULL: no other worker adds to the gradient meanwhile */
     size_t first, R;          /* rows: all n * T of them, or R from `first` on */
     sf_trace trace;           /* from row `first` on, as the next four */
     float *x, *dx;
@@ -100,7 +100,7 @@ static void by_stretches(const block_rows *all, void (*layers)(const block_rows 
     sf_offer_share(job->offer, &task, parts, take_stretches, job->work);
 }
 
-/* Gradients gather over the stretches in their order, whoever computes them. False: told to stop. */
+/* Gradients are added in the order of the stretches, whichever worker computes them. False: told to stop. */
 static bool await_turn(const block_rows *at) {
     return at->turns == NULL || sf_turn_await(at->turns, at->first / SF_GROUP_ROWS, at->job->stop);
 }
@@ -115,7 +115,7 @@ static sf_drop_mask mask_of(const sf_job *job) {
     return (sf_drop_mask){dropout.threshold, (float)dropout.scale};
 }
 
-/* Draws what dropout keeps of a matrix of so many columns: it has an address per sequence. */
+/* Draws what dropout keeps of a matrix with this many columns; each sequence has its own address. */
 static void draw(uint64_t *kept, const block_rows *at, sf_purpose purpose, size_t columns) {
     const sf_drop_mask mask = mask_of(at->job);
     const size_t T = at->job->plan->model->shape.T, end = at->first + at->R;

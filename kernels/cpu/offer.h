@@ -1,6 +1,5 @@
-/* A worker that has run out of sequences helps one that has not: the owner of a task offers its parts, and whoever
- * comes takes the next one, in order. Parts that add to the same numbers add in that order, too: results do not depend
- * on who took what. */
+/* A worker that has run out of sequences helps one that has not: the owner of a task offers its parts, and helpers take
+ * them in order. Parts that add to the same numbers add in that order, too: results do not depend on who took what. */
 #ifndef SF_KERNELS_CPU_OFFER_H
 #define SF_KERNELS_CPU_OFFER_H
 
@@ -18,11 +17,11 @@ typedef void sf_take_parts(struct sf_offer *offer, const struct sf_workspace *mi
 typedef struct sf_offer {
     _Alignas(SF_CACHE_LINE) atomic_bool open;
     atomic_size_t helpers; /* inside, or looking in */
-    atomic_size_t next;    /* part that nobody has taken */
+    atomic_size_t next;    /* the next part to take */
     size_t parts;
     const void *task;
     sf_take_parts *take_parts;
-    const atomic_int *stop; /* asks to leave the parts that nobody has taken; may be NULL */
+    const atomic_int *stop; /* set: the remaining parts are left undone; may be NULL */
 } sf_offer;
 
 /* The owner's call: returns when all parts are done. A task of one part is not offered. */
@@ -32,7 +31,7 @@ void sf_offer_share(sf_offer *offer, const void *task, size_t parts, sf_take_par
 bool sf_offer_enter(sf_offer *offer);
 void sf_offer_leave(sf_offer *offer);
 
-/* The next part, for whom is inside; parts or more: there is none, or all are to stop. */
+/* The next part, for a worker that is inside; `parts` or more: there is none, or all must stop. */
 size_t sf_offer_next_part(sf_offer *offer);
 
 /* Waiting, busily at first: what is waited for takes microseconds. `turns` counts them, from 0. */

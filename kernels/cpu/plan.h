@@ -77,7 +77,7 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     uint64_t *kept_attention, *kept_hidden, *kept_mlp; /* [R,C or F / 64]: what dropout keeps, a bit each */
 } sf_trace;
 
-/* Words of `drawn` a query. */
+/* Words of `drawn` per query. */
 static inline size_t sf_drawn_words(size_t T) {
     return sf_kept_words(sf_smaller(T, SF_DRAWN_KEYS));
 }

@@ -73,13 +73,13 @@ typedef struct sf_softmax_tile { /* of some queries and keys */
     size_t row;
     float *scores; /* may be `at`; `scores_row` floats per query */
     size_t scores_row;
-    uint64_t *kept; /* what dropout keeps of their weights, a bit each, `kept_row` words a query */
+    uint64_t *kept; /* what dropout keeps of their weights, one bit each, `kept_row` words per query */
     size_t kept_row;
     size_t first_query, queries; /* at most SF_QUERY_TILE */
     size_t first_key, keys;      /* first_key is a multiple of 64 */
 } sf_softmax_tile;
 
-typedef struct sf_softmax_sums {                        /* of the keys seen so far, a number a query */
+typedef struct sf_softmax_sums {                        /* of the keys seen so far, one number per query */
     float largest[SF_QUERY_TILE], total[SF_QUERY_TILE]; /* -INFINITY and 0 before the first */
     float shrink[SF_QUERY_TILE]; /* brings what was summed up with the weights of earlier keys to the new largest */
 } sf_softmax_sums;
@@ -91,7 +91,8 @@ void sf_softmax_draw(const sf_softmax_tile *tile, const sf_weight_drop *drop);
  * leaves of them; padding becomes 0. */
 void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, sf_drop_mask mask);
 /* Of the tile's scores: weights after dropout come out. slopes, laid out as the tile: gradients of those weights in,
- * scale * those of the scores out; `means` are theirs under the weights, over all keys, a number a query, as stats. */
+ * scale * those of the scores out; `means` are theirs under the weights, over all keys, one number per query, as stats.
+ */
 void sf_softmax_rows_backward(const sf_softmax_tile *tile, float *slopes, const sf_softmax_stats *stats,
                               const float *means, float scale, sf_drop_mask mask);
 

@@ -30,7 +30,7 @@ INLINE vf numbers_of(vf scores) {
     return max_of(scores, splat(-INFINITY));
 }
 
-/* Of the keys seen so far, a query a lane: the greatest, descending; of equal ones the lower index first. */
+/* The greatest of the keys seen so far, one query per lane, descending; of equal ones the lower index first. */
 typedef struct best_of_lanes {
     vf scores[SF_FAST_TOPK_MOST];
     vi keys[SF_FAST_TOPK_MOST];

@@ -274,7 +274,7 @@ INLINE vf held_or_loaded(const vf held[HELD], const float *row, size_t c, size_t
  *
  * x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, times 2^n. The sum with 1.5 * 2^23 holds n
  * in its low bits, from where it goes into the exponent. Beyond the bounds the result is any number: padding, whose
- * results nobody takes, may come that far. */
+ * results are not used, may be that large. */
 INLINE void exp_each_within(vf *x, size_t count) {
     static const float TAYLOR[] = {1.0F,         1.0F,          0.5F,          1.0F / 6.0F,
                                    1.0F / 24.0F, 1.0F / 120.0F, 1.0F / 720.0F, 1.0F / 5040.0F};

@@ -2,6 +2,7 @@
 import json
 import os
 import unittest
+from pathlib import Path
 
 from harness import TINY, Case, has_instruction_set, run
 
@@ -88,6 +89,8 @@ class List(Cli):
             rows = json.loads(self.good("list", name, "--json").out)
             self.assertEqual(rows, everything[name])
             lines = self.good("list", name).out.splitlines()
+            if name == "tasks":
+                lines = lines[::2]  # each is followed by its recipe
             self.assertEqual(len(lines), len(rows))
             for row, line in zip(rows, lines):
                 self.assertIn(row["name"], line)
@@ -109,6 +112,21 @@ class List(Cli):
                 self.assertEqual((int(recipe["epochs"]), recipe["pad"]), (epochs[task["name"]], "mask"), task["name"])
             wanted = (10, 1.0, 0.99) if task["name"] == "listops" else (5, 0.1, 0.9995)
             self.assertEqual((int(recipe["blocks"]), float(recipe["lr"]), float(recipe["gamma"])), wanted, task["name"])
+
+    def test_recipes_are_listed_as_options_and_in_the_guide(self):
+        listed = self.good("list", "tasks").out.splitlines()
+        guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text()
+        defaults = {setting["name"]: setting["default"] for setting in self.settings()}
+        tasks = json.loads(self.good("list", "tasks", "--json").out)
+        self.assertEqual(len(listed), 2 * len(tasks))
+        for i, task in enumerate(tasks):
+            self.assertEqual(listed[2 * i].split()[0], task["name"])
+            options = "".join(f" --{name} {value}" for name, value in task["recipe"].items())
+            self.assertEqual(listed[2 * i + 1].strip(), options.strip())
+            recipe = {**defaults, **task["recipe"]}
+            row = [task["name"], task["summary"]] + [recipe[name] for name in
+                                                     ("length", "epochs", "blocks", "lr", "gamma", "pad")]
+            self.assertIn("| " + " | ".join(row) + " |\n", guide)
 
 
 class BadUsage(Cli):
@@ -203,7 +221,7 @@ class BadUsage(Cli):
                                      mentions=[name, *setting["choices"].split("|")])
                 for value in setting["choices"].split("|") if name != "format" else []:  # needs a run
                     if value == "bf16" and not has_instruction_set("avx512"):
-                        self.refused(*self.verb_of(name), f"--{name}", value, mentions=["bf16", "take f32"])
+                        self.refused(*self.verb_of(name), f"--{name}", value, mentions=["bf16", "use f32"])
                     else:
                         self.good(*self.verb_of(name), f"--{name}", value)
             elif setting["type"] == "flag":

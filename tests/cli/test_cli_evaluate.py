@@ -97,7 +97,7 @@ class Evaluate(Followup):
         self.assertEqual(row["count"], 5)
         self.assertAlmostEqual(row["accuracy"] * 5 / 100, round(row["accuracy"] * 5 / 100), places=9)
         self.refuse("evaluate", run, "--lengths", "3,4", mentions=("tsv:", "length 4"))
-        self.refuse("evaluate", run, "--count", 9, mentions=("count is 9", "8 sequences"))
+        self.refuse("evaluate", run, "--count", 9, mentions=("count is 9", "8 held-out sequences"))
         self.refuse(*words, "--swap-sample", 3, mentions=("swap-sample", "tsv:"))
 
     def test_runs_without_weights(self):

@@ -241,7 +241,7 @@ class Degenerate(Landscape):
         self.refused(*self.words(""), mentions=["no run begins with"])
         self.refused(*self.words("full", "full"), mentions=["named twice", self.ids["full"]])
         self.refused(*self.words(*(f"{i:016x}" for i in range(17))), mentions=["1 to 16"])
-        self.assertIn("16 at most", self.good("landscape", "--help").out)
+        self.assertIn("at most 16", self.good("landscape", "--help").out)
         self.refused(*self.words("full"), "--grid", 0, mentions=["grid"])
         self.refused(*self.words("full"), "--extent", 0, mentions=["extent"])
         self.refused(*self.words("full"), "--at", "middle", mentions=["last|best|init"])
@@ -267,7 +267,7 @@ class Degenerate(Landscape):
         self.surfaces("--grid", 3)
         with contextlib.closing(sqlite3.connect(self.store / "runs.db")) as database, database:
             database.execute("UPDATE surface_points SET loss = loss + 1 WHERE point = 4 AND surface = 1")
-        self.refused(*self.words("full", "topk:3"), "--grid", 3, codes=(1,), mentions=["loss surface", "put back a copy"])
+        self.refused(*self.words("full", "topk:3"), "--grid", 3, codes=(1,), mentions=["loss surface", "restore a copy"])
 
     def test_damaged_checkpoint(self):
         path = next(path for path in (self.store / "checkpoints").glob(f"{self.ids['full']}-[0-9]*"))
@@ -349,7 +349,7 @@ class Resume(Landscape):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
         self.assertEqual((process.returncode, out), (128 + signal.SIGINT, ""), err)
-        self.assertIn("the same command goes on", err)
+        self.assertIn("repeat the command to continue", err)
         self.assertGreaterEqual(len(self.points()), 300)
         self.assertEqual(self.good(*self.words("full", "topk:3"), *self.GRID, "--json").out, output)
 

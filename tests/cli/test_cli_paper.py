@@ -238,7 +238,7 @@ class EmptyStore(Paper):
             with self.subTest(words):
                 self.refused("paper", *words, "--store", self.store, mentions=mentions)
         self.refused("paper", "run", "fig-21", "--figures", PROGRAM, "--store", self.store, codes=(1,),
-                     mentions=["figures", "there is a file of that name"])
+                     mentions=["figures", "a file has that name"])
         self.assertFalse(self.store.exists())
 
 
@@ -371,7 +371,7 @@ class Smoke(Paper):
             err = process.stderr.read().decode()
             code = process.wait(timeout=60)
         self.assertEqual(code, 128 + signal.SIGINT, err)
-        self.assertIn("the same command goes on", err)
+        self.assertIn("repeat the command to continue", err)
         done = self.finished()
         json.loads(self.paper("run", "fig-1", "--scale", "smoke", "--json").out)
         self.assertLessEqual(done, self.finished())

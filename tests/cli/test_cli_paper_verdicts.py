@@ -216,7 +216,7 @@ class Verdicts(Paper):
         row = self.table(3)
         self.assertEqual(row["verdict"], "not enough runs")
         self.assertNotIn("disagrees", {c["verdict"] for c in row["comparisons"]})
-        self.assertIn("one run on either side cannot tell", str(row["comparisons"]))
+        self.assertIn("one run on either side cannot decide", str(row["comparisons"]))
 
     def test_points_of_dispersion_and_speed(self):
         self.make_store()

@@ -265,7 +265,7 @@ class Results(Study):
         self.assertEqual([int(number) for number, _, _ in lines], [1, 2, 3, 4, 5, 6])
         self.assertEqual({(name, int(seed)) for _, name, seed in lines}, set(itertools.product(["full", "topk:3"], SEEDS[:3])))
         again = self.good(*words).out
-        self.assertIn("6 of 6 runs were done before", again)
+        self.assertIn("6 of 6 runs were already done", again)
         self.assertNotRegex(again, r"(?m)^ *\d+/6 ")
 
     def test_a_plan_says_what_will_be_trained(self):
@@ -274,7 +274,7 @@ class Results(Study):
         def both(*more):
             planned = self.plan(*words, *more, cwd=self.folder)
             told = self.good(*words, *more, cwd=self.folder).out
-            trained = 3 - int((re.search(r"(\d+) of 3 runs were done before", told) or [0, 0])[1])
+            trained = 3 - int((re.search(r"(\d+) of 3 runs were already done", told) or [0, 0])[1])
             self.assertEqual(sum(run.state == "to do" for run in planned), trained, told)
             return trained
         self.good("train", *words[1:], "--quiet", cwd=self.folder)

@@ -272,7 +272,7 @@ class Events(Train):
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=60)  # a million epochs take longer
             self.assertEqual(process.returncode, 128 + signal.SIGINT)
-            self.assertIn(b"the same command goes on", err)
+            self.assertIn(b"repeat the command to continue", err)
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "this system has no /dev/full")
     def test_full_disk_stops_a_long_run(self):

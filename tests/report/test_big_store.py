@@ -55,7 +55,7 @@ class BigStore(unittest.TestCase):
 
     def test_compare(self):
         cost = self.cost("compare")
-        self.assertIn("10000 of 10000 runs were done before", cost.out)
+        self.assertIn("10000 of 10000 runs were already done", cost.out)
         self.check_page()
 
     def test_both_say_the_same(self):

@@ -217,7 +217,7 @@ class Unfinished(Case):
             out, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out), (128 + signal.SIGINT, b""), err)
         self.assertEqual(err.count(b"\n"), 1)
-        self.assertIn(b"the same command goes on", err)
+        self.assertIn(b"repeat the command to continue", err)
         self.assertEqual(os.listdir(self.folder), ["semfocus-runs"], "half a study has no report of its own")
         rows = read_json(self.good("report", "--json", cwd=self.folder).out)
         self.assertEqual([(row["runs"], row["finished"]) for row in rows], [(3, 0), (3, 0)])

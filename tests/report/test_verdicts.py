@@ -42,7 +42,7 @@ class Significance(MadeUp):
         items = [item for part in page.root.find("ul", "verdicts") for item in part.find("li")]
         self.assertEqual([len(item.find("span", "factor")) for item in items], [1, 0])
         self.assertIn("faster", items[0].find("span", "direction")[0].text)
-        self.assertIn("no difference in speed found (95 % interval of the ratio", items[1].text)
+        self.assertIn("no difference in speed found (95 % interval of the median per-seed ratio", items[1].text)
         self.assertNotIn("times", items[1].text)
         for where in (text, page.visible_text):
             self.assertRegex(where, "The p-values of (these|the) 2 comparisons")
@@ -92,7 +92,7 @@ class Significance(MadeUp):
         self.study(curve, "--attention", "full,topk:3", "--seeds", "6")
         rows, text, page = self.report()
         self.assertEqual([(row["last_heldout"], row["best_heldout"]) for row in rows], [(90, 97), (60, 97)])
-        self.assertIn("after the last epoch lower: 60.0 % against 90.0 %", rows[1]["verdict"])
+        self.assertIn("after the last epoch is lower: 60.0 % against 90.0 %", rows[1]["verdict"])
         self.assertNotIn("97", rows[1]["verdict"])
         self.assertEqual(rows[1]["accuracy_difference"], -30)
         self.assertIn("best epoch: chosen on held-out data", text)
@@ -109,7 +109,7 @@ class Chance(MadeUp):
         rows, text, page = self.report("--figures", "figures", "--plot")
         self.assertEqual([(row["chance"], row["at_chance"]) for row in rows], [(50, True), (50, True), (50, False)])
         self.assertEqual([row["accuracy"] for row in rows[1:]], ["both at chance", "better"])
-        self.assertIn("Both at chance, 50 % (held-out accuracy after the last epoch 49.3 and 51.3 %)", rows[1]["verdict"])
+        self.assertIn("Both are at chance, 50 % (held-out accuracy after the last epoch 49.3 and 51.3 %)", rows[1]["verdict"])
         self.assertIn("higher: 99.3 % against 51.3 % (at chance, 50 %)", rows[2]["verdict"])
         self.assertEqual([cells[-1] for cells in page.rows("even-pairs")], ["at chance", "at chance", ""])
         self.assertIn("Chance is 50 %", text)
@@ -135,7 +135,7 @@ class Chance(MadeUp):
                    task="tsv:train.tsv,heldout.tsv", settings=["--blocks", "1", "--width", "4", "--mlp-width", "4", "--epochs", "1"])
         found, *_ = self.report()
         self.assertEqual([row["chance"] for row in found], [66, 66])  # 33 of 50; 70 % of 50 is within its noise
-        self.assertIn("Both at chance, 66 %", found[1]["verdict"])
+        self.assertIn("Both are at chance, 66 %", found[1]["verdict"])
         heldout.write_text("tokens\tlabel\n1 0\t1\n")
         for change in (lambda: None, heldout.unlink):
             change()
@@ -301,8 +301,8 @@ class Shares(MadeUp):
         self.study(lambda run: jump(5, 9), "--attention", "full,topk:3,topk:4", "--seeds", "2", "--threads", "2")
         def seconds():
             rows, text, page = self.report()
-            return [row["epoch_seconds"] for row in rows], "share the machine equally" in text, \
-                "share the machine equally" in page.visible_text
+            return [row["epoch_seconds"] for row in rows], "not shown for runs under different conditions" in text, \
+                "not shown for runs under different conditions" in page.visible_text
         self.assertEqual(seconds(), ([0.01] * 3, False, False))
         def company(attention, _, facts):
             facts["runs_at_a_time"] = 1 if attention == "topk:3" else 2
@@ -384,7 +384,7 @@ class Words(MadeUp):
         self.assertEqual((rows[1]["speed"], rows[1]["accuracy"]), ("equal", "equal"))
         self.assertIn("equally fast within 10 %", rows[1]["verdict"])
         self.assertIn("equal within 1 point: 97.0 % and 97.0 % (95 % interval of the difference -0.4 to 0.4)", rows[1]["verdict"])
-        self.assertIn("lies within 1 point of accuracy, or 10 % of the epochs", page.visible_text)
+        self.assertIn("is within 1 point of accuracy, or 10 % of the epochs", page.visible_text)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ class OtherThanFiles(StoreCase):
 
     def test_pipes_without_a_writer(self):
         """None of them waits for ever."""
-        text = "is a pipe that nobody writes to"
+        text = "is a pipe without a writer"
         self.refused("solve", "parity", self.pipe, mentions=[self.pipe, text])
         self.refused("study", self.pipe, mentions=[self.pipe, text])
         self.refused("train", f"tsv:{self.pipe}", mentions=[self.pipe, "is a pipe", "more than once"])

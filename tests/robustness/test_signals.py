@@ -49,7 +49,7 @@ class Signals(StoreCase):
             process = self.start("train", "even-pairs", *LONG, *words, "--store", self.store, "--quiet")
             self.wait_until_running(process)
             time.sleep(1)
-            self.assertIn("the same command goes on", self.end(process, sent))
+            self.assertIn("repeat the command to continue", self.end(process, sent))
             self.assertNotIn("running", self.status())
 
     def test_a_stopped_step_changes_nothing(self):
@@ -106,7 +106,7 @@ class Signals(StoreCase):
             for sent in (signal.SIGINT, signal.SIGTERM):
                 process = self.start(*words, "--store", self.store, "--quiet")
                 time.sleep(1)
-                self.assertIn("the same command goes on", self.end(process, sent))
+                self.assertIn("repeat the command to continue", self.end(process, sent))
 
     def test_half_a_file_is_not_left(self):
         """A signal while a file is written, and the left-overs of a process that was killed."""
@@ -152,7 +152,7 @@ class Signals(StoreCase):
         shown = os.read(ours, 1000)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(60), 128 + signal.SIGINT)
-        while b"goes on" not in shown:
+        while b"continue" not in shown:
             shown += os.read(ours, 1000)
         os.close(ours)
         self.assertIn(b"\r\x1b[K", shown)

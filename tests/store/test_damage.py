@@ -191,12 +191,12 @@ class Flips(unittest.TestCase):
             database.execute("UPDATE runs SET converged_epoch = 1 WHERE number = ?", (second,))
             total, = database.execute("SELECT COUNT(*) FROM runs").fetchone()
         done = run("check", "--store", self.store)
-        self.assertEqual((done.code, done.out), (1, f"{total - 2} of {total} runs are whole\n"), done)
+        self.assertEqual((done.code, done.out), (1, f"{total - 2} of {total} runs are intact\n"), done)
         lines = done.err.splitlines()
         self.assertEqual(len(lines), 2, done)
         for line, run_id in zip(lines, self.ids):
             self.assertIn(run_id, line)
-            self.assertIn("put back a copy", line)
+            self.assertIn("restore a copy", line)
             self.assertIn(f"semfocus delete {run_id}", line)
 
 
@@ -228,7 +228,7 @@ class Readers(Case):
             with behind_the_back(store) as database:
                 database.execute(sql)
             for verb in ("runs", "report"):
-                self.sentence(run(verb, "--store", store, "--where", where), (1,), "not what was written", "put back a copy")
+                self.sentence(run(verb, "--store", store, "--where", where), (1,), "not what was written", "restore a copy")
             shutil.rmtree(store)
 
 
@@ -277,7 +277,7 @@ class Unsealed(Case):
         with behind_the_back(store) as database:
             database.execute("PRAGMA user_version = 4")
         for done in (run("runs", "--store", store), self.train("--epochs", 3, store=store)):
-            self.sentence(done, (1,), "schema 4", "put back a copy")
+            self.sentence(done, (1,), "schema 4", "restore a copy")
 
 
 class Deleted(Case):
@@ -294,7 +294,7 @@ class Deleted(Case):
             refused = run("report", "--store", self.store, "--out", self.folder / "page.html")
             self.assertEqual(refused.code, 1, refused)
             self.assertFalse((self.folder / "page.html").exists())
-            self.sentence(self.train("--epochs", 9, "--seed", 2), (1,), "put back a copy")
+            self.sentence(self.train("--epochs", 9, "--seed", 2), (1,), "restore a copy")
             with behind_the_back(self.store) as database:
                 damaged, = database.execute("SELECT id FROM runs WHERE number = ?", (number,)).fetchone()
             done = self.good(run("delete", damaged, "--store", self.store))
@@ -317,7 +317,7 @@ class Deleted(Case):
         for place in places:
             (self.store / "runs.db").write_bytes(whole[:place + 3] + b"z" + whole[place + 4:])
             for verb in ("runs", "report"):
-                self.sentence(run(verb, "--store", self.store), (1,), "is not what was written", "put back a copy")
+                self.sentence(run(verb, "--store", self.store), (1,), "is not what was written", "restore a copy")
             self.assertEqual(run("check", "--store", self.store).code, 1)
             with behind_the_back(self.store) as database:
                 found, = database.execute("SELECT id FROM runs NOT INDEXED WHERE number = 2").fetchone()
@@ -350,7 +350,7 @@ class Deleted(Case):
                 (["DELETE FROM epochs WHERE epoch = 4"], "3 rows, but 4 were written"),
                 (["INSERT INTO epochs SELECT run, 5, tr_ce, tr_ac, va_ce, va_ac, seconds FROM epochs WHERE epoch = 4",
                   "UPDATE runs SET epochs = 5"], "5 rows but a checkpoint of epoch 4"),
-                (["UPDATE runs SET best_accuracy = best_accuracy - 1"], "not what the curve says"),
+                (["UPDATE runs SET best_accuracy = best_accuracy - 1"], "its curve disagree"),
                 (["UPDATE runs SET status = 'diverged', diverged_epoch = 3"], "diverged in epoch 3")):
             store = self.folder / "copy"
             shutil.copytree(self.store, store)
@@ -419,13 +419,13 @@ class Unreachable(Case):
     def test_something_else_in_its_place(self):
         elsewhere = self.folder / "elsewhere"
         self.checkpoints.rename(elsewhere)
-        self.refuse("is not there")
+        self.refuse("does not exist")
         self.assertFalse(self.checkpoints.exists(), "an empty folder was put in the place of the one that is away")
         self.checkpoints.write_text("a file")
         self.refuse("Not a directory")
         self.checkpoints.unlink()
         self.checkpoints.symlink_to(self.folder / "nowhere")
-        self.refuse("is not there")
+        self.refuse("does not exist")
         self.checkpoints.unlink()
         elsewhere.rename(self.checkpoints)
         self.good(self.train(*self.WORDS))

@@ -158,7 +158,7 @@ class Writing(OldStore):
         database.commit()
         database.close()
         before = self.rows(self.store)
-        self.sentence(run("train", *MADE[1], "--store", self.store), (1,), "list of runs", "put back a copy")
+        self.sentence(run("train", *MADE[1], "--store", self.store), (1,), "list of runs", "restore a copy")
         self.assertEqual(self.rows(self.store), before)
 
     def test_an_earlier_version_at_work_is_waited_for(self):

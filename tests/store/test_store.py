@@ -195,7 +195,7 @@ class Kills(Case):
             process.send_signal(sent)
             done = Done(process, 20)
             self.assertEqual(done.code, 128 + sent, done)
-            self.assertIn("the same command goes on", done.err, done)
+            self.assertIn("repeat the command to continue", done.err, done)
             row, = self.runs(store)
             self.assertGreater(row["epochs"], 0)
             self.assertEqual(row["status"], "pending")
@@ -423,7 +423,7 @@ class Surprises(Case):
         with sqlite3.connect(self.store / "runs.db") as database:
             database.execute("UPDATE runs SET settings = 'x' WHERE number > 1")
         done = run("check", "--store", self.store)
-        self.assertEqual((done.code, done.out), (1, "1 of 3 runs are whole\n"), done)
+        self.assertEqual((done.code, done.out), (1, "1 of 3 runs are intact\n"), done)
 
     def test_a_run_under_way(self):
         """Checks and exports see no damage, a smaller request does not wait, a reader sees it running."""

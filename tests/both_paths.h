@@ -36,19 +36,19 @@ static inline void run_reference(outcome *out, const sample *s) {
 
 static inline void run_cpu_in(sf_precision precision, outcome *out, const sample *s, size_t workers) {
     sf_cpu_plan *plan;
-    sf_cpu_crew *crew;
+    sf_cpu_team *team;
     float *params, *gradient, *logits;
     outcome_open(out, s);
     assert_int_equal(sf_cpu_plan_create(&plan, &s->model, precision), SF_OK);
-    assert_int_equal(sf_cpu_crew_create(&crew, &plan, 1, workers, s->B), SF_OK);
+    assert_int_equal(sf_cpu_team_create(&team, &plan, 1, workers, s->B), SF_OK);
     assert_int_equal(SF_NEW(&params, s->model.size), SF_OK);
     assert_int_equal(SF_NEW(&gradient, s->model.size), SF_OK);
     assert_int_equal(SF_NEW(&logits, s->B * s->model.shape.classes), SF_OK);
     for (size_t i = 0; i < s->model.size; i++) params[i] = (float)s->params[i];
     const sf_batch batch = sample_batch(s);
     sf_evaluation evaluation;
-    sf_cpu_evaluate(crew, &evaluation, logits, plan, params, &batch, &s->moment);
-    sf_cpu_gradient(crew, &out->loss, gradient, plan, params, &batch, &s->moment);
+    sf_cpu_evaluate(team, &evaluation, logits, plan, params, &batch, &s->moment);
+    sf_cpu_gradient(team, &out->loss, gradient, plan, params, &batch, &s->moment);
     /* forward alone and forward before backward are the same arithmetic */
     const double evaluated = evaluation.loss / (double)s->B;
     assert_true(out->loss == evaluated || (isnan(out->loss) && isnan(evaluated)));
@@ -57,7 +57,7 @@ static inline void run_cpu_in(sf_precision precision, outcome *out, const sample
     sf_release(params);
     sf_release(gradient);
     sf_release(logits);
-    sf_cpu_crew_destroy(crew);
+    sf_cpu_team_destroy(team);
     sf_cpu_plan_destroy(plan);
 }
 

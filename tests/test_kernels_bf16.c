@@ -159,7 +159,7 @@ static void assert_near(const sample *s, const float *ours, const double *theirs
 static void check(const sample_case *of) {
     sample s;
     sf_cpu_plan *plan;
-    sf_cpu_crew *crew;
+    sf_cpu_team *team;
     float *params, *gradient;
     double loss, *expected;
     describe_case(of);
@@ -172,15 +172,15 @@ static void check(const sample_case *of) {
     assert_int_equal(SF_NEW(&expected, s.model.size), SF_OK);
     for (size_t i = 0; i < s.model.size; i++) params[i] = (float)s.params[i];
     assert_int_equal(sf_cpu_plan_create(&plan, &s.model, SF_BF16), SF_OK);
-    assert_int_equal(sf_cpu_crew_create(&crew, &plan, 1, 1, s.B), SF_OK);
+    assert_int_equal(sf_cpu_team_create(&team, &plan, 1, 1, s.B), SF_OK);
     const sf_batch batch = sample_batch(&s);
-    sf_cpu_observe(crew, &(sf_observer){see, &c}, plan, params, &batch, &s.moment);
+    sf_cpu_observe(team, &(sf_observer){see, &c}, plan, params, &batch, &s.moment);
     assert_int_equal(c.compared + c.ambiguous, s.B * shape->L * shape->H * shape->T);
     assert_true(100 * c.ambiguous <= c.compared);
-    sf_cpu_gradient(crew, &loss, gradient, plan, params, &batch, &s.moment);
+    sf_cpu_gradient(team, &loss, gradient, plan, params, &batch, &s.moment);
     run_reference(expected, &s, &c);
     assert_near(&s, gradient, expected, 0.05);
-    sf_cpu_crew_destroy(crew);
+    sf_cpu_team_destroy(team);
     sf_cpu_plan_destroy(plan);
     sf_release(c.kept);
     sf_release(params);

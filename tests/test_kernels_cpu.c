@@ -439,7 +439,7 @@ static void observers_see_long_sequences_whole(void **state) {
         outcome reference_outcome;
         sf_reference *reference;
         sf_cpu_plan *plan;
-        sf_cpu_crew *crew;
+        sf_cpu_team *team;
         float *params;
         const sample_case c = {chosen[i / 2], 300, 16, 16, 1, 2, 1, SF_RELU, SF_PRE_NORM, 0, 970};
         describe_case(&c);
@@ -450,14 +450,14 @@ static void observers_see_long_sequences_whole(void **state) {
         sf_reference_run(reference, &reference_outcome.loss, reference_outcome.logits, NULL, s.params, &batch,
                          &s.moment);
         assert_int_equal(sf_cpu_plan_create(&plan, &s.model, SF_F32), SF_OK);
-        assert_int_equal(sf_cpu_crew_create(&crew, &plan, 1, 1 + 2 * (i % 2), 1), SF_OK);
+        assert_int_equal(sf_cpu_team_create(&team, &plan, 1, 1 + 2 * (i % 2), 1), SF_OK);
         assert_int_equal(SF_NEW(&params, s.model.size), SF_OK);
         for (size_t n = 0; n < s.model.size; n++) params[n] = (float)s.params[n];
         witness at = {.s = &s, .reference = reference};
-        sf_cpu_observe(crew, &(sf_observer){see_long_sequence, &at}, plan, params, &batch, &s.moment);
+        sf_cpu_observe(team, &(sf_observer){see_long_sequence, &at}, plan, params, &batch, &s.moment);
         assert_int_equal(at.views, 2);
         sf_release(params);
-        sf_cpu_crew_destroy(crew);
+        sf_cpu_team_destroy(team);
         sf_cpu_plan_destroy(plan);
         sf_reference_destroy(reference);
         outcome_close(&reference_outcome);

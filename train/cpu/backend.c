@@ -14,10 +14,10 @@ sf_cpu_layout sf_cpu_layout_for(size_t models, size_t threads) {
     return models >= workers ? (sf_cpu_layout){workers, 1} : (sf_cpu_layout){1, workers};
 }
 
-sf_status sf_cpu_train_step(sf_cpu_crew *crew, sf_cpu_step *out, float *gradient /* [size] */, const sf_cpu_plan *plan,
+sf_status sf_cpu_train_step(sf_cpu_team *team, sf_cpu_step *out, float *gradient /* [size] */, const sf_cpu_plan *plan,
                             const sf_model *model, float *const *blocks /* [1 + moments] */, const sf_update *update,
                             const sf_batch *batch, const sf_moment *moment, const atomic_int *stop) {
-    sf_cpu_gradient(crew, &out->loss, gradient, plan, blocks[0], batch, moment);
+    sf_cpu_gradient(team, &out->loss, gradient, plan, blocks[0], batch, moment);
     if (sf_stop_asked(stop)) return SF_INTERRUPTED; /* the gradient may be of a part of the batch */
     out->norm = sf_gradient_norm(gradient, model->size);
     const size_t kept = sf_optimizer_moments(update->config);

@@ -19,7 +19,7 @@ typedef struct sf_cpu_step { /* what a training step did */
 } sf_cpu_step;
 
 /* Gradient, clipping and update. SF_INTERRUPTED, and nothing has happened, if *stop is set by then. */
-sf_status sf_cpu_train_step(sf_cpu_crew *crew, sf_cpu_step *out, float *gradient /* [size] */, const sf_cpu_plan *plan,
+sf_status sf_cpu_train_step(sf_cpu_team *team, sf_cpu_step *out, float *gradient /* [size] */, const sf_cpu_plan *plan,
                             const sf_model *model, float *const *blocks /* [1 + moments] */, const sf_update *update,
                             const sf_batch *batch, const sf_moment *moment, const atomic_int *stop);
 

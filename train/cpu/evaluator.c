@@ -8,7 +8,7 @@ typedef struct cpu_evaluator {
     const sf_model *model;
     sf_cpu_plan *plan;
     sf_cpu_layout layout;
-    sf_cpu_crew **crews;    /* [workspaces] */
+    sf_cpu_team **teams;    /* [workspaces] */
     float *gradient;        /* [size] of a training step */
     const atomic_int *stop; /* may be NULL */
 } cpu_evaluator;
@@ -16,18 +16,18 @@ typedef struct cpu_evaluator {
 void sf_cpu_evaluator_close(void *opaque) {
     cpu_evaluator *e = opaque;
     if (e == NULL) return;
-    for (size_t i = 0; e->crews != NULL && i < e->layout.workspaces; i++) sf_cpu_crew_destroy(e->crews[i]);
+    for (size_t i = 0; e->teams != NULL && i < e->layout.workspaces; i++) sf_cpu_team_destroy(e->teams[i]);
     sf_cpu_plan_destroy(e->plan);
-    sf_release(e->crews);
+    sf_release(e->teams);
     sf_release(e->gradient);
     sf_release(e);
 }
 
 static sf_status open_parts(cpu_evaluator *e, const sf_demand *demand) {
     SF_TRY(sf_cpu_plan_create(&e->plan, e->model, demand->precision));
-    SF_TRY(SF_NEW(&e->crews, e->layout.workspaces));
+    SF_TRY(SF_NEW(&e->teams, e->layout.workspaces));
     for (size_t i = 0; i < e->layout.workspaces; i++)
-        SF_TRY(sf_cpu_crew_create(&e->crews[i], &e->plan, 1, e->layout.workers, demand->batch));
+        SF_TRY(sf_cpu_team_create(&e->teams[i], &e->plan, 1, e->layout.workers, demand->batch));
     if (demand->work == SF_TRAINING_WORK) SF_TRY(SF_NEW(&e->gradient, e->model->size));
     return sf_threads_start(e->layout.workspaces);
 }
@@ -50,7 +50,7 @@ sf_status sf_cpu_evaluator_open(void **out, const sf_demand *demand, const sf_mo
 void sf_cpu_evaluator_obey(void *opaque, const atomic_int *stop) {
     cpu_evaluator *e = opaque;
     e->stop = stop;
-    for (size_t i = 0; i < e->layout.workspaces; i++) sf_cpu_crew_obey(e->crews[i], stop);
+    for (size_t i = 0; i < e->layout.workspaces; i++) sf_cpu_team_obey(e->teams[i], stop);
 }
 
 size_t sf_cpu_evaluator_workers(const void *opaque) {
@@ -70,11 +70,11 @@ sf_status sf_cpu_evaluator_evaluate(void *opaque, sf_evaluation *out /* [S] */, 
     const size_t row = logits != NULL ? batch->B * e->model->shape.classes : 0;
     if (e->layout.workspaces == 1) { /* outside of a region, where those inside of a model keep their threads */
         for (size_t s = 0; s < S; s++)
-            sf_cpu_evaluate(e->crews[0], &out[s], logits + s * row, e->plan, params[s], batch, moment);
+            sf_cpu_evaluate(e->teams[0], &out[s], logits + s * row, e->plan, params[s], batch, moment);
     } else {
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)e->layout.workspaces)
         for (size_t s = 0; s < S; s++)
-            sf_cpu_evaluate(e->crews[omp_get_thread_num()], &out[s], logits + s * row, e->plan, params[s], batch,
+            sf_cpu_evaluate(e->teams[omp_get_thread_num()], &out[s], logits + s * row, e->plan, params[s], batch,
                             moment);
     }
     return ended(e);
@@ -83,14 +83,14 @@ sf_status sf_cpu_evaluator_evaluate(void *opaque, sf_evaluation *out /* [S] */, 
 sf_status sf_cpu_evaluator_observe(void *opaque, const sf_observer *observer, const float *params /* [size] */,
                                    const sf_batch *batch, const sf_moment *moment) {
     const cpu_evaluator *e = opaque;
-    sf_cpu_observe(e->crews[0], observer, e->plan, params, batch, moment);
+    sf_cpu_observe(e->teams[0], observer, e->plan, params, batch, moment);
     return ended(e);
 }
 
 sf_status sf_cpu_evaluator_gradient(void *opaque, double *loss, float *gradient /* [size] */,
                                     const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
     const cpu_evaluator *e = opaque;
-    sf_cpu_gradient(e->crews[0], loss, gradient, e->plan, params, batch, moment);
+    sf_cpu_gradient(e->teams[0], loss, gradient, e->plan, params, batch, moment);
     return ended(e);
 }
 
@@ -98,7 +98,7 @@ sf_status sf_cpu_evaluator_step(void *opaque, double *loss, float *const *blocks
                                 const sf_update *update, const sf_batch *batch, const sf_moment *moment) {
     const cpu_evaluator *e = opaque;
     sf_cpu_step step;
-    if (sf_cpu_train_step(e->crews[0], &step, e->gradient, e->plan, e->model, blocks, update, batch, moment, e->stop) !=
+    if (sf_cpu_train_step(e->teams[0], &step, e->gradient, e->plan, e->model, blocks, update, batch, moment, e->stop) !=
         SF_OK)
         return ended(e);
     *loss = step.loss;

@@ -19,7 +19,7 @@ typedef struct trained_model { /* one member's */
 } trained_model;
 
 typedef struct workspace { /* what one model in flight needs */
-    sf_cpu_crew *crew;
+    sf_cpu_team *team;
     float *gradient; /* [size] */
     uint32_t *order; /* [training sequences] */
     int32_t *tokens; /* [B,T] */
@@ -40,7 +40,7 @@ typedef struct cpu_fleet {
 
 static void close_workspaces(workspace *workspaces, size_t count) {
     for (size_t i = 0; workspaces != NULL && i < count; i++) {
-        sf_cpu_crew_destroy(workspaces[i].crew);
+        sf_cpu_team_destroy(workspaces[i].team);
         sf_release(workspaces[i].gradient);
         sf_release(workspaces[i].order);
         sf_release(workspaces[i].tokens);
@@ -99,12 +99,12 @@ static workspace_size larger_of(workspace_size a, workspace_size b) {
 static bool fits(const cpu_fleet *fleet, const trained_model *m) {
     const workspace_size size = size_for(&m->demand, &m->member->model), room = fleet->room;
     return size.batch <= room.batch && size.size <= room.size && size.positions <= room.positions &&
-           size.sequences <= room.sequences && sf_cpu_crew_fits(fleet->workspaces[0].crew, m->plan, size.batch);
+           size.sequences <= room.sequences && sf_cpu_team_fits(fleet->workspaces[0].team, m->plan, size.batch);
 }
 
 static sf_status open_workspace(workspace *out, const workspace_size *size, sf_cpu_plan *const *plans, size_t count,
                                 size_t workers) {
-    SF_TRY(sf_cpu_crew_create(&out->crew, plans, count, workers, size->batch));
+    SF_TRY(sf_cpu_team_create(&out->team, plans, count, workers, size->batch));
     SF_TRY(SF_NEW(&out->gradient, size->size));
     SF_TRY(SF_NEW(&out->order, size->sequences));
     SF_TRY(SF_NEW(&out->tokens, size->batch * size->positions));
@@ -173,7 +173,7 @@ sf_status sf_cpu_fleet_bytes(size_t *out, const sf_demand *demand) {
     const sf_status status = sf_cpu_plan_create(&plan, &model, demand->precision);
     const workspace_size size = size_for(demand, &model);
     if (status == SF_OK)
-        *out = 2 * (1 + demand->moments) * size.size * sizeof(float) + sf_cpu_crew_bytes(plan, 1, size.batch) +
+        *out = 2 * (1 + demand->moments) * size.size * sizeof(float) + sf_cpu_team_bytes(plan, 1, size.batch) +
                size.size * sizeof(float) + size.sequences * sizeof(uint32_t) +
                size.batch * (size.positions + 1) * sizeof(int32_t);
     sf_cpu_plan_destroy(plan);
@@ -217,7 +217,7 @@ static ending train_epoch(const workspace *at, trained_model *m, size_t epoch, c
                                   .lr = sf_learning_rate(config, epoch, step, steps),
                                   .step = (epoch - 1) * steps + step + 1};
         sf_cpu_step done;
-        if (sf_cpu_train_step(at->crew, &done, at->gradient, m->plan, &member->model, m->blocks, &update, &batch,
+        if (sf_cpu_train_step(at->team, &done, at->gradient, m->plan, &member->model, m->blocks, &update, &batch,
                               &moment, stop_of(watch)) != SF_OK)
             return STOPPED;
         if (sf_attention_is_faulty(&member->model.shape.attention)) return FAULTY;
@@ -242,7 +242,7 @@ static void evaluate(double *loss, double *accuracy, const workspace *at, const 
         const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now};
         const sf_moment moment = sf_evaluation_moment((uint32_t)m->member->config.seed, split, first);
         sf_evaluation part;
-        sf_cpu_evaluate(at->crew, &part, NULL, m->plan, m->blocks[0], &batch, &moment);
+        sf_cpu_evaluate(at->team, &part, NULL, m->plan, m->blocks[0], &batch, &moment);
         total += part.loss;
         correct += part.correct;
     }
@@ -252,7 +252,7 @@ static void evaluate(double *loss, double *accuracy, const workspace *at, const 
 
 static ending evaluate_both(sf_epoch *row, const workspace *at, const trained_model *m, const atomic_int *stop) {
     const sf_run_data *data = m->member->data;
-    sf_cpu_crew_obey(at->crew, stop);
+    sf_cpu_team_obey(at->team, stop);
     evaluate(&row->train_loss, &row->train_accuracy, at, m, data->training, SF_TRAINING, stop);
     evaluate(&row->heldout_loss, &row->heldout_accuracy, at, m, data->heldout, SF_HELDOUT, stop);
     if (sf_stop_asked(stop)) return STOPPED;
@@ -269,7 +269,7 @@ static ending advance_one(const workspace *at, trained_model *m, const epoch_wat
     sf_result *result = &m->member->result;
     sf_epoch row = {.epoch = result->last.epoch + 1};
     copy_blocks(m->before, m->blocks, m);
-    sf_cpu_crew_obey(at->crew, stop_of(watched->watch));
+    sf_cpu_team_obey(at->team, stop_of(watched->watch));
     ending end = train_epoch(at, m, row.epoch, watched);
     if (end == COMPLETE) end = evaluate_both(&row, at, m, stop_of(watched->watch));
     if (end == COMPLETE) {

@@ -7,7 +7,7 @@
 #include "base/threads.h"
 #include "kernels/cpu/plan.h"
 
-struct sf_cpu_crew {
+struct sf_cpu_team {
     size_t workers, capacity;
     sf_arena *arenas;       /* [workers]: workspaces */
     sf_offer *offers;       /* [workers] */
@@ -127,13 +127,13 @@ static sf_packed_block *lay_out_packed(sf_arena *arena, const sf_cpu_plan *plan)
 }
 #undef TAKE
 
-typedef struct crew_needs {     /* of one plan, or the largest of several */
+typedef struct team_needs {     /* of one plan, or the largest of several */
     sf_arena workspace, packed; /* laid out only */
     size_t size;
-} crew_needs;
+} team_needs;
 
-static crew_needs needs_of(const sf_cpu_plan *plan) {
-    crew_needs needs = {.size = plan->model->size};
+static team_needs needs_of(const sf_cpu_plan *plan) {
+    team_needs needs = {.size = plan->model->size};
     sf_workspace unused;
     lay_out_workspace(&unused, &needs.workspace, plan);
     lay_out_packed(&needs.packed, plan);
@@ -149,67 +149,67 @@ static size_t slots_for(size_t workers) {
     return workers > 1 ? SF_CHUNKS : 1;
 }
 
-sf_status sf_cpu_crew_create(sf_cpu_crew **out, sf_cpu_plan *const *plans, size_t count, size_t workers, size_t B) {
+sf_status sf_cpu_team_create(sf_cpu_team **out, sf_cpu_plan *const *plans, size_t count, size_t workers, size_t B) {
     *out = NULL;
-    sf_cpu_crew *crew;
-    SF_TRY(SF_NEW(&crew, 1));
+    sf_cpu_team *team;
+    SF_TRY(SF_NEW(&team, 1));
     sf_arena workspace = {0};
     for (size_t i = 0; i < count; i++) {
-        const crew_needs needs = needs_of(plans[i]);
+        const team_needs needs = needs_of(plans[i]);
         take_larger(&workspace, &needs.workspace);
-        take_larger(&crew->shared, &needs.packed);
-        crew->size = sf_larger(crew->size, needs.size);
+        take_larger(&team->shared, &needs.packed);
+        team->size = sf_larger(team->size, needs.size);
     }
-    crew->workers = workers;
-    crew->capacity = B;
-    crew->chunk_slots = slots_for(workers);
-    sf_status status = SF_NEW(&crew->arenas, workers);
-    if (status == SF_OK) status = SF_NEW(&crew->offers, workers);
-    if (status == SF_OK) status = sf_arena_open(&crew->shared);
+    team->workers = workers;
+    team->capacity = B;
+    team->chunk_slots = slots_for(workers);
+    sf_status status = SF_NEW(&team->arenas, workers);
+    if (status == SF_OK) status = SF_NEW(&team->offers, workers);
+    if (status == SF_OK) status = sf_arena_open(&team->shared);
     if (status == SF_OK)
-        status = sf_allocate((void **)&crew->chunk_gradients, crew->chunk_slots * crew->size, sizeof(float));
-    if (status == SF_OK) status = SF_NEW(&crew->losses, B);
-    if (status == SF_OK) status = SF_NEW(&crew->correct, B);
+        status = sf_allocate((void **)&team->chunk_gradients, team->chunk_slots * team->size, sizeof(float));
+    if (status == SF_OK) status = SF_NEW(&team->losses, B);
+    if (status == SF_OK) status = SF_NEW(&team->correct, B);
     for (size_t w = 0; w < workers && status == SF_OK; w++) {
-        crew->arenas[w] = workspace;
-        status = sf_arena_open(&crew->arenas[w]);
+        team->arenas[w] = workspace;
+        status = sf_arena_open(&team->arenas[w]);
     }
     if (status == SF_OK) status = sf_threads_start(workers);
     if (status != SF_OK) {
-        sf_cpu_crew_destroy(crew);
+        sf_cpu_team_destroy(team);
         return status;
     }
-    *out = crew;
+    *out = team;
     return SF_OK;
 }
 
-bool sf_cpu_crew_fits(const sf_cpu_crew *crew, const sf_cpu_plan *plan, size_t B) {
-    const crew_needs needs = needs_of(plan);
-    return !needs.workspace.overflow && !needs.packed.overflow && needs.workspace.used <= crew->arenas[0].capacity &&
-           needs.packed.used <= crew->shared.capacity && needs.size <= crew->size && B <= crew->capacity;
+bool sf_cpu_team_fits(const sf_cpu_team *team, const sf_cpu_plan *plan, size_t B) {
+    const team_needs needs = needs_of(plan);
+    return !needs.workspace.overflow && !needs.packed.overflow && needs.workspace.used <= team->arenas[0].capacity &&
+           needs.packed.used <= team->shared.capacity && needs.size <= team->size && B <= team->capacity;
 }
 
-size_t sf_cpu_crew_bytes(const sf_cpu_plan *plan, size_t workers, size_t B) {
-    const crew_needs needs = needs_of(plan);
+size_t sf_cpu_team_bytes(const sf_cpu_plan *plan, size_t workers, size_t B) {
+    const team_needs needs = needs_of(plan);
     return workers * (needs.workspace.used + sizeof(sf_offer)) + needs.packed.used +
            slots_for(workers) * needs.size * sizeof(float) + B * (sizeof(double) + sizeof(bool));
 }
 
-void sf_cpu_crew_destroy(sf_cpu_crew *crew) {
-    if (crew == NULL) return;
-    for (size_t w = 0; crew->arenas != NULL && w < crew->workers; w++) sf_arena_close(&crew->arenas[w]);
-    sf_arena_close(&crew->shared);
-    sf_release(crew->arenas);
-    sf_release(crew->offers);
-    sf_release(crew->chunk_gradients);
-    sf_release(crew->losses);
-    sf_release(crew->correct);
-    sf_release(crew);
+void sf_cpu_team_destroy(sf_cpu_team *team) {
+    if (team == NULL) return;
+    for (size_t w = 0; team->arenas != NULL && w < team->workers; w++) sf_arena_close(&team->arenas[w]);
+    sf_arena_close(&team->shared);
+    sf_release(team->arenas);
+    sf_release(team->offers);
+    sf_release(team->chunk_gradients);
+    sf_release(team->losses);
+    sf_release(team->correct);
+    sf_release(team);
 }
 
-void sf_cpu_crew_obey(sf_cpu_crew *crew, const atomic_int *stop) {
-    crew->stop = stop;
-    for (size_t w = 0; w < crew->workers; w++) crew->offers[w].stop = stop;
+void sf_cpu_team_obey(sf_cpu_team *team, const atomic_int *stop) {
+    team->stop = stop;
+    for (size_t w = 0; w < team->workers; w++) team->offers[w].stop = stop;
 }
 
 typedef struct stretch { /* consecutive sequences of a batch */
@@ -224,18 +224,18 @@ static stretch chunk_of(size_t B, size_t chunks, size_t c) {
 }
 
 /* All groups of a stretch, one after the other, into one gradient (or none). */
-static void run_stretch(const sf_job *prototype, const sf_batch *batch, float *logits, sf_cpu_crew *crew,
+static void run_stretch(const sf_job *prototype, const sf_batch *batch, float *logits, sf_cpu_team *team,
                         stretch part) {
     const sf_shape *s = &prototype->plan->model->shape;
-    for (size_t first = part.first; first < part.end && !sf_stop_asked(crew->stop); first += prototype->plan->group) {
+    for (size_t first = part.first; first < part.end && !sf_stop_asked(team->stop); first += prototype->plan->group) {
         sf_job job = *prototype;
         job.first = first;
         job.fresh = first == part.first;
         job.n = part.end - first < job.plan->group ? part.end - first : job.plan->group;
         job.tokens = batch->tokens + first * s->T;
         job.labels = batch->labels + first;
-        job.losses = crew->losses + first;
-        job.correct = crew->correct + first;
+        job.losses = team->losses + first;
+        job.correct = team->correct + first;
         job.logits = logits != NULL ? logits + first * s->classes : NULL;
         job.plan->kernels->run(&job);
     }
@@ -246,18 +246,18 @@ static sf_arena *rewound(sf_arena *arena) {
     return arena;
 }
 
-static size_t worker_now(const sf_cpu_crew *crew) {
-    return crew->workers > 1 ? (size_t)omp_get_thread_num() : 0;
+static size_t worker_now(const sf_cpu_team *team) {
+    return team->workers > 1 ? (size_t)omp_get_thread_num() : 0;
 }
 
 /* Until all is done. Short sequences have no parts to offer, and fixed patterns are soon done. */
-static void help_others(sf_cpu_crew *crew, const sf_cpu_plan *plan, const sf_workspace *mine) {
+static void help_others(sf_cpu_team *team, const sf_cpu_plan *plan, const sf_workspace *mine) {
     if (plan->reach != NULL || plan->model->shape.T <= SF_QUERY_TILE) return;
-    for (size_t turns = 0; atomic_load_explicit(&crew->underway, memory_order_relaxed) > 0; sf_wait_a_little(&turns))
-        for (size_t w = 0; w < crew->workers; w++)
-            if (sf_offer_enter(&crew->offers[w])) {
-                plan->kernels->help(&crew->offers[w], mine);
-                sf_offer_leave(&crew->offers[w]);
+    for (size_t turns = 0; atomic_load_explicit(&team->underway, memory_order_relaxed) > 0; sf_wait_a_little(&turns))
+        for (size_t w = 0; w < team->workers; w++)
+            if (sf_offer_enter(&team->offers[w])) {
+                plan->kernels->help(&team->offers[w], mine);
+                sf_offer_leave(&team->offers[w]);
                 turns = 0;
             }
 }
@@ -269,72 +269,72 @@ static void clear_embedding_and_head(float *gradient, const sf_model *model) {
     memset(gradient + head, 0, (model->size - head) * sizeof *gradient);
 }
 
-void sf_cpu_gradient(sf_cpu_crew *crew, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,
+void sf_cpu_gradient(sf_cpu_team *team, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
     const sf_cpu_kernels *kernels = plan->kernels;
     const size_t B = batch->B, L = plan->model->shape.L, size = plan->model->size;
     const size_t chunks = B < SF_CHUNKS ? B : SF_CHUNKS;
-    assert(B <= crew->capacity && size % SF_PADDING == 0);
-    sf_packed_block *packed = lay_out_packed(rewound(&crew->shared), plan);
-    atomic_store(&crew->underway, chunks);
+    assert(B <= team->capacity && size % SF_PADDING == 0);
+    sf_packed_block *packed = lay_out_packed(rewound(&team->shared), plan);
+    atomic_store(&team->underway, chunks);
 
-#pragma omp parallel num_threads((int)crew->workers) if (crew->workers > 1)
+#pragma omp parallel num_threads((int)team->workers) if (team->workers > 1)
     {
         sf_workspace work;
-        lay_out_workspace(&work, rewound(&crew->arenas[worker_now(crew)]), plan);
+        lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
 #pragma omp for schedule(static)
         for (size_t l = 0; l < L; l++) kernels->pack(&packed[l], plan, params, l);
 
 #pragma omp for schedule(dynamic, 1) nowait
         for (size_t c = 0; c < chunks; c++) {
-            float *part = crew->chunk_slots > 1 ? crew->chunk_gradients + c * size
+            float *part = team->chunk_slots > 1 ? team->chunk_gradients + c * size
                           : c == 0              ? gradient
-                                                : crew->chunk_gradients;
+                                                : team->chunk_gradients;
             clear_embedding_and_head(part, plan->model);
             const sf_job job = {.plan = plan,
                                 .packed = packed,
                                 .params = params,
                                 .work = &work,
-                                .offer = &crew->offers[worker_now(crew)],
+                                .offer = &team->offers[worker_now(team)],
                                 .moment = moment,
                                 .gradient = part,
                                 .gradient_scale = 1.0 / (double)B,
-                                .stop = crew->stop};
-            run_stretch(&job, batch, NULL, crew, chunk_of(B, chunks, c));
-            if (crew->chunk_slots == 1 && c > 0) kernels->add(gradient, part, size);
-            atomic_fetch_sub(&crew->underway, 1);
+                                .stop = team->stop};
+            run_stretch(&job, batch, NULL, team, chunk_of(B, chunks, c));
+            if (team->chunk_slots == 1 && c > 0) kernels->add(gradient, part, size);
+            atomic_fetch_sub(&team->underway, 1);
         }
-        help_others(crew, plan, &work);
+        help_others(team, plan, &work);
 #pragma omp barrier
 
-        if (crew->chunk_slots > 1) {
+        if (team->chunk_slots > 1) {
             enum { SLICE = 4096 };
 #pragma omp for schedule(static)
             for (size_t first = 0; first < size; first += SLICE) {
                 const size_t width = size - first < SLICE ? size - first : SLICE;
-                memcpy(gradient + first, crew->chunk_gradients + first, width * sizeof *gradient);
+                memcpy(gradient + first, team->chunk_gradients + first, width * sizeof *gradient);
                 for (size_t c = 1; c < chunks; c++)
-                    kernels->add(gradient + first, crew->chunk_gradients + c * size + first, width);
+                    kernels->add(gradient + first, team->chunk_gradients + c * size + first, width);
             }
         }
     }
     *loss = 0;
-    for (size_t n = 0; n < B; n++) *loss += crew->losses[n];
+    for (size_t n = 0; n < B; n++) *loss += team->losses[n];
     *loss /= (double)B;
 }
 
-static void run_forward(sf_cpu_crew *crew, const sf_observer *observer, float *logits, const sf_cpu_plan *plan,
+static void run_forward(sf_cpu_team *team, const sf_observer *observer, float *logits, const sf_cpu_plan *plan,
                         const float *params, const sf_batch *batch, const sf_moment *moment) {
     const sf_cpu_kernels *kernels = plan->kernels;
     const size_t L = plan->model->shape.L, groups = (batch->B + plan->group - 1) / plan->group;
-    assert(batch->B <= crew->capacity);
-    sf_packed_block *packed = lay_out_packed(rewound(&crew->shared), plan);
-    atomic_store(&crew->underway, groups);
+    assert(batch->B <= team->capacity);
+    sf_packed_block *packed = lay_out_packed(rewound(&team->shared), plan);
+    atomic_store(&team->underway, groups);
 
-#pragma omp parallel num_threads((int)crew->workers) if (crew->workers > 1)
+#pragma omp parallel num_threads((int)team->workers) if (team->workers > 1)
     {
         sf_workspace work;
-        lay_out_workspace(&work, rewound(&crew->arenas[worker_now(crew)]), plan);
+        lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
 #pragma omp for schedule(static)
         for (size_t l = 0; l < L; l++) kernels->pack(&packed[l], plan, params, l);
 
@@ -344,30 +344,30 @@ static void run_forward(sf_cpu_crew *crew, const sf_observer *observer, float *l
                                 .packed = packed,
                                 .params = params,
                                 .work = &work,
-                                .offer = &crew->offers[worker_now(crew)],
+                                .offer = &team->offers[worker_now(team)],
                                 .moment = moment,
                                 .observer = observer,
-                                .worker = worker_now(crew),
-                                .stop = crew->stop};
+                                .worker = worker_now(team),
+                                .stop = team->stop};
             const size_t first = g * plan->group, end = first + plan->group;
-            run_stretch(&job, batch, logits, crew, (stretch){first, end < batch->B ? end : batch->B});
-            atomic_fetch_sub(&crew->underway, 1);
+            run_stretch(&job, batch, logits, team, (stretch){first, end < batch->B ? end : batch->B});
+            atomic_fetch_sub(&team->underway, 1);
         }
-        help_others(crew, plan, &work);
+        help_others(team, plan, &work);
     }
 }
 
-void sf_cpu_evaluate(sf_cpu_crew *crew, sf_evaluation *out, float *logits /* [B,classes] */, const sf_cpu_plan *plan,
+void sf_cpu_evaluate(sf_cpu_team *team, sf_evaluation *out, float *logits /* [B,classes] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
-    run_forward(crew, NULL, logits, plan, params, batch, moment);
+    run_forward(team, NULL, logits, plan, params, batch, moment);
     *out = (sf_evaluation){0};
     for (size_t n = 0; n < batch->B; n++) {
-        out->loss += crew->losses[n];
-        out->correct += crew->correct[n];
+        out->loss += team->losses[n];
+        out->correct += team->correct[n];
     }
 }
 
-void sf_cpu_observe(sf_cpu_crew *crew, const sf_observer *observer, const sf_cpu_plan *plan,
+void sf_cpu_observe(sf_cpu_team *team, const sf_observer *observer, const sf_cpu_plan *plan,
                     const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
-    run_forward(crew, observer, NULL, plan, params, batch, moment);
+    run_forward(team, observer, NULL, plan, params, batch, moment);
 }

@@ -76,8 +76,9 @@ static int print_verb_help(const cli_verb *verb) {
         {SF_GROUP_STUDY | SF_GROUP_GOAL, "comparison"},
         {SF_GROUP_QUERY, "runs"},
         {SF_GROUP_ANALYSIS | SF_GROUP_SURFACE | SF_GROUP_SAMPLES | SF_GROUP_LENGTHS | SF_GROUP_WEIGHTS, "measurement"},
-        {SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_FILE | SF_GROUP_MODEL | SF_GROUP_PLUGIN, "task and model"},
+        {SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_FILE | SF_GROUP_MODEL, "task and model"},
         {SF_GROUP_TRAINING, "training"},
+        {SF_GROUP_PLUGIN, "plug-ins"},
         {SF_GROUP_MACHINE | SF_GROUP_SAVING | SF_GROUP_STORE, "machine and store"},
         {SF_GROUP_REPORT | SF_GROUP_EXPORT | SF_GROUP_OUT | SF_GROUP_OUTPUT, "output"}};
     printf("usage: semfocus %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);

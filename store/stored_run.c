@@ -100,7 +100,7 @@ static sf_status check_weights(sf_run_state *state, sf_store *store, bool best, 
     sf_epoch expected, got;
     SF_TRY(sf_store_row(&expected, store, &state->run, epoch));
     SF_TRY(sf_fleet_resume(state->fleet, state->s, &expected, 0, state->blocks));
-    SF_TRY(sf_fleet_evaluate(&got, state->fleet, state->s));
+    SF_TRY(sf_fail_in(sf_fleet_evaluate(&got, state->fleet, state->s), "run %s", state->run.id));
     if (same_row(&expected, &got)) return SF_OK;
     return sf_fail(
         SF_IO_ERROR,

@@ -154,6 +154,7 @@ static sf_status append_row(sf_active_run *run, double seconds) {
 sf_status sf_active_run_record(sf_active_run *run, double seconds) {
     const sf_result *result = result_of(run);
     const bool diverged = result->status == SF_RUN_DIVERGED;
+    SF_TRY(sf_member_check(sf_run_state_member(&run->state)));
     if (run->rows != NULL && (diverged || result->last.epoch > run->epoch)) SF_TRY(compare_with_lost(run));
     if (result->last.epoch == run->epoch) return SF_OK;
     SF_TRY(sf_run_state_note(&run->state));

@@ -145,6 +145,7 @@ static bool may_join(const worker *w, const sf_listed_run *run) {
 
 static void remember_demand(sf_listed_run *run, const sf_member *member) {
     run->shape = member->model.shape;
+    run->shape.attention.fault = NULL; /* the model's */
     run->demand = sf_member_demand(member);
     run->demand.shape = &run->shape;
     run->has_demand = true;
@@ -190,8 +191,7 @@ static void join(worker *w, size_t index, int claim);
 /* After an epoch, or none: stores what is new, and takes out a run that is over. */
 static void settle(worker *w, sf_active_run *run, double seconds) {
     bool again = false;
-    sf_status status = sf_attention_check_fault(&sf_fleet_member(w->fleet, run->state.s)->model.shape.attention);
-    if (status == SF_OK) status = sf_active_run_record(run, seconds);
+    sf_status status = sf_active_run_record(run, seconds);
     if (status == SF_OK && sf_active_run_is_finished(run))
         status = sf_active_run_finish(&again, run);
     else if (status == SF_OK && sf_session_told_to_stop(w->session))

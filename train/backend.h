@@ -62,7 +62,7 @@ typedef struct sf_backend {
     sf_status (*fleet_remove)(void *fleet, size_t s);
     /* Trains every running member for one epoch and evaluates it: fills result.last, or marks it diverged. A member
      * that diverged, and each that had not ended its epoch when the watch said stop (then SF_INTERRUPTED is returned),
-     * is as after its last epoch. */
+     * is as after its last epoch. So is one whose mechanism breaks its rules, which is no failure of the fleet. */
     sf_status (*fleet_advance)(void *fleet, const sf_watch *watch);
     /* A member's state is 1 block of weights and sf_optimizer_moments() more; they are copied out and in. */
     sf_status (*fleet_read)(void *fleet, size_t s, size_t block, float *values /* [size] */);

@@ -112,8 +112,6 @@ sf_status sf_fleet_create(sf_fleet **out, const char *task, const sf_config *con
 }
 
 sf_status sf_fleet_advance_members(sf_fleet *fleet) {
-    if (sf_fleet_finished(fleet))
-        return sf_fail(SF_BAD_INPUT, "every model of the fleet is finished; check sf_fleet_finished");
     const sf_status status = fleet->backend->fleet_advance(fleet->state, fleet->watch);
     for (size_t s = 0; s < fleet->capacity; s++)
         if (fleet->members[s] != NULL) sf_member_settle(fleet->members[s]);
@@ -121,9 +119,11 @@ sf_status sf_fleet_advance_members(sf_fleet *fleet) {
 }
 
 sf_status sf_fleet_advance(sf_fleet *fleet) {
+    if (sf_fleet_finished(fleet))
+        return sf_fail(SF_BAD_INPUT, "every model of the fleet is finished; check sf_fleet_finished");
     SF_TRY(sf_fleet_advance_members(fleet));
     for (size_t s = 0; s < fleet->capacity; s++)
-        if (fleet->members[s] != NULL) SF_TRY(sf_attention_check_fault(&fleet->members[s]->model.shape.attention));
+        if (fleet->members[s] != NULL) SF_TRY(sf_member_check(fleet->members[s]));
     return SF_OK;
 }
 

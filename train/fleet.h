@@ -13,8 +13,8 @@ sf_status sf_fleet_add(sf_fleet *fleet, size_t *s, sf_member *member);
 /* Destroys the member, whatever the backend answers. */
 sf_status sf_fleet_remove(sf_fleet *fleet, size_t s);
 
-/* sf_fleet_advance() that leaves it to the caller to look for members whose mechanism breaks its rules
- * (sf_attention_check_fault): they are as after their last epoch, and the others go on. */
+/* sf_fleet_advance() where a member whose mechanism breaks its rules is no failure of the fleet: sf_member_check() says
+ * which it is. */
 sf_status sf_fleet_advance_members(sf_fleet *fleet);
 
 size_t sf_fleet_capacity(const sf_fleet *fleet);

@@ -97,6 +97,10 @@ void sf_member_destroy(sf_member *member) {
     sf_release(member);
 }
 
+sf_status sf_member_check(const sf_member *member) {
+    return sf_attention_check_fault(&member->model.shape.attention);
+}
+
 void sf_member_settle(sf_member *member) {
     sf_result *result = &member->result;
     if (result->status != SF_RUN_RUNNING) return;

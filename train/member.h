@@ -21,6 +21,9 @@ sf_status sf_member_create(sf_member **out, const char *task, const sf_config *c
                            sf_member *const *others /* [count] */, size_t count, const atomic_int *stop);
 void sf_member_destroy(sf_member *member); /* NULL is legal */
 
+/* Whether the parts of its mechanism kept to their rules: a plug-in's may not. If not, the member can go no further. */
+sf_status sf_member_check(const sf_member *member);
+
 /* After an epoch: has it converged, is it done? */
 void sf_member_settle(sf_member *member);
 

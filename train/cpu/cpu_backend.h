@@ -18,7 +18,8 @@ typedef struct sf_cpu_step { /* what a training step did */
     double loss, norm;       /* of the gradient; the weights are as they were if one is not finite */
 } sf_cpu_step;
 
-/* Gradient, clipping and update. SF_INTERRUPTED, and nothing has happened, if *stop is set by then. */
+/* Gradient, clipping and update. SF_INTERRUPTED, and nothing has happened, if by then *stop is set or the mechanism
+ * broke its rules. */
 sf_status sf_cpu_train_step(sf_cpu_team *team, sf_cpu_step *out, float *gradient /* [size] */, const sf_cpu_plan *plan,
                             const sf_model *model, float *const *blocks /* [1 + moments] */, const sf_update *update,
                             const sf_batch *batch, const sf_moment *moment, const atomic_int *stop);

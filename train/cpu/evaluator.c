@@ -59,8 +59,8 @@ size_t sf_cpu_evaluator_workers(const void *opaque) {
 }
 
 static sf_status ended(const cpu_evaluator *e) {
-    if (sf_stop_asked(e->stop)) return sf_fail(SF_INTERRUPTED, "stopped on request");
-    return sf_attention_check_fault(&e->model->shape.attention);
+    SF_TRY(sf_attention_check_fault(&e->model->shape.attention));
+    return sf_stop_asked(e->stop) ? sf_fail(SF_INTERRUPTED, "stopped on request") : SF_OK;
 }
 
 sf_status sf_cpu_evaluator_evaluate(void *opaque, sf_evaluation *out /* [S] */, float *logits /* [S,B,classes] */,
@@ -102,5 +102,5 @@ sf_status sf_cpu_evaluator_step(void *opaque, double *loss, float *const *blocks
         SF_OK)
         return ended(e);
     *loss = step.loss;
-    return ended(e);
+    return SF_OK;
 }

@@ -188,7 +188,11 @@ static void place(const workspace *at, size_t n, const sf_member *member, const 
     at->labels[n] = sf_dataset_label(data, i);
 }
 
-typedef enum ending { COMPLETE, DIVERGED, STOPPED, FAULTY } ending; /* faulty: its mechanism breaks its rules */
+typedef enum ending { COMPLETE, DIVERGED, STOPPED, BROKEN /* the rules, by its mechanism */ } ending;
+
+static ending given_up(const trained_model *m) {
+    return sf_attention_is_faulty(&m->member->model.shape.attention) ? BROKEN : STOPPED;
+}
 
 typedef struct epoch_watch { /* of one member */
     const sf_watch *watch;   /* may be NULL */
@@ -219,8 +223,7 @@ static ending train_epoch(const workspace *at, trained_model *m, size_t epoch, c
         sf_cpu_step done;
         if (sf_cpu_train_step(at->team, &done, at->gradient, m->plan, &member->model, m->blocks, &update, &batch,
                               &moment, stop_of(watch)) != SF_OK)
-            return STOPPED;
-        if (sf_attention_is_faulty(&member->model.shape.attention)) return FAULTY;
+            return given_up(m);
         if (!isfinite(done.loss) || !isfinite(done.norm)) {
             member->result.diverged_step = step + 1;
             return DIVERGED;
@@ -255,8 +258,7 @@ static ending evaluate_both(sf_epoch *row, const workspace *at, const trained_mo
     sf_cpu_team_obey(at->team, stop);
     evaluate(&row->train_loss, &row->train_accuracy, at, m, data->training, SF_TRAINING, stop);
     evaluate(&row->heldout_loss, &row->heldout_accuracy, at, m, data->heldout, SF_HELDOUT, stop);
-    if (sf_stop_asked(stop)) return STOPPED;
-    if (sf_attention_is_faulty(&m->member->model.shape.attention)) return FAULTY;
+    if (sf_stop_asked(stop) || sf_attention_is_faulty(&m->member->model.shape.attention)) return given_up(m);
     return isfinite(row->train_loss) && isfinite(row->heldout_loss) ? COMPLETE : DIVERGED;
 }
 
@@ -319,5 +321,5 @@ sf_status sf_cpu_fleet_write(void *opaque, size_t s, size_t block, const float *
 sf_status sf_cpu_fleet_evaluate(void *opaque, size_t s, sf_epoch *out) {
     const cpu_fleet *fleet = opaque;
     (void)evaluate_both(out, &fleet->workspaces[0], &fleet->models[s], NULL);
-    return sf_attention_check_fault(&fleet->models[s].member->model.shape.attention);
+    return sf_member_check(fleet->models[s].member);
 }

@@ -255,7 +255,7 @@ static int run(const cli_request *request) {
 const cli_verb verb_complete = {
     .name = "complete",
     .usage = "WORD...",
-    .summary = "print what the last of the words, as behind 'semfocus', may be completed with; for shells",
+    .summary = "print the completions of the last word of a command line; for shells",
     .groups = 0,
     .most_words = (size_t)-1,
     .takes_any_word = true,

@@ -1,5 +1,5 @@
-/* Calls of the parts, and what is done where one breaks its rules: the first such thing is noted with the model, and
- * the call still gives something that is safe to compute with. */
+/* Calls the selectors and weightings, and checks their rules: the first violation is recorded with the model, and the
+ * call still returns something that is safe to compute with. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,17 +24,17 @@ static void note(const sf_attention *attention, const char *format, ...) {
 
 sf_status sf_attention_check_fault(const sf_attention *attention) {
     if (!sf_attention_is_faulty(attention)) return SF_OK;
-    const bool written = atomic_load(&attention->fault->state) == WRITTEN; /* else another thread is at it */
+    const bool written = atomic_load(&attention->fault->state) == WRITTEN; /* if not, another thread is writing it */
     return sf_fail(SF_BAD_INPUT, "%s",
                    written ? attention->fault->message : "a part of the attention mechanism breaks its rules");
 }
 
-/* Chosen during forward, a number of keys that is known before. */
+/* Chosen during forward, but the number of keys is known before. */
 static bool keeps_exactly(const sf_selector *selector) {
     return selector->keeps_k && selector->selects_by != SF_BY_POSITION;
 }
 
-/* Whether a selector kept its rules; else they are noted. */
+/* Whether a selector followed its rules; if not, this is recorded. */
 static bool is_in_order(const uint32_t *kept, size_t count, size_t most, const sf_attention *attention,
                         const sf_query *query) {
     const char *name = attention->selector->name;
@@ -97,7 +97,7 @@ size_t sf_attention_keep(uint32_t *kept /* [T] */, const sf_attention *attention
 }
 
 static bool are_finite(const double *x, size_t count) {
-    double zero = 0; /* stays 0 until a NaN or an infinity comes */
+    double zero = 0; /* becomes NaN at the first NaN or infinity */
     for (size_t i = 0; i < count; i++) zero += 0 * x[i];
     return zero == 0;
 }

@@ -1,7 +1,7 @@
 #include "attention/attention.h"
 #include "base/sizes.h"
 
-/* A selector may keep fewer keys the larger k is: only those that say otherwise keep all. */
+/* A selector may keep fewer keys the larger k is: only those with keeps_all_from_k keep all. */
 static bool keeps_all(const sf_attention *attention, size_t length) {
     const sf_selector *selector = attention->selector;
     return selector->takes_k && selector->keeps_all_from_k && attention->globals == 0 && attention->k >= length;

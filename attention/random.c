@@ -1,6 +1,6 @@
-/* random:k: every query keeps k keys drawn uniformly without replacement, anew at each step (a control).
+/* random:k: every query keeps k keys drawn uniformly without replacement, new ones at each step (a control).
  *
- * Drawn from a stream of its own, another one in evaluation. Cost: linear in T, k^2 a query.
+ * Drawn from a separate random stream, and from another one in evaluation. Cost: linear in T, k^2 per query.
  * Example: semfocus train even-pairs --attention random:5 */
 #include "attention/attention.h"
 

@@ -9,7 +9,8 @@ const sf_weighting *sf_weighting_at(size_t i);
 const sf_selector *sf_selector_named(const char *name); /* NULL: there is none */
 const sf_weighting *sf_weighting_named(const char *name);
 
-/* Adds a part of a plug-in, which must stay valid. Its name is free and its members are in order. */
+/* Adds a part of a plug-in, which must stay valid. Its name must not be taken, and its members must have been
+ * checked. */
 sf_status sf_selector_register(const sf_selector *selector);
 sf_status sf_weighting_register(const sf_weighting *weighting);
 

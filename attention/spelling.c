@@ -147,7 +147,7 @@ sf_status sf_attention_parse(sf_attention *out, const char *text) {
                    sf_text_quote(quoted, text), SF_SPELLING_SIZE - 1);
 }
 
-/* The shortest text that reads back as the same number; 1e30 instead of 1e+30, for a '+' has a meaning of its own. */
+/* The shortest text that reads back as the same number; 1e30 instead of 1e+30, because '+' starts the globals. */
 static void number_text(char out[32], double value) {
     double back = NAN;
     for (int digits = 1; digits <= 17 && back != value; digits++) {
@@ -160,7 +160,7 @@ static void number_text(char out[32], double value) {
 
 typedef struct writer {
     char *at;
-    size_t used; /* also what did not fit */
+    size_t used; /* including what did not fit */
 } writer;
 
 static void write_text(writer *w, const char *mark, const char *text) {
@@ -168,7 +168,7 @@ static void write_text(writer *w, const char *mark, const char *text) {
     w->used += (size_t)snprintf(room > 0 ? w->at + w->used : NULL, room, "%s%s", mark, text);
 }
 
-/* Up to the last that is not its default. */
+/* Up to the last one that is not at its default. */
 static void write_arguments(writer *w, const double *values, const sf_argument *arguments) {
     size_t count = 0;
     for (size_t i = 0; i < SF_MOST_ARGUMENTS && arguments[i].letter != NULL; i++)
@@ -180,7 +180,7 @@ static void write_arguments(writer *w, const double *values, const sf_argument *
     }
 }
 
-/* Gives the length, also of what does not fit. */
+/* Returns the length, including what does not fit. */
 static size_t spell(char out[SF_SPELLING_SIZE], const sf_attention *attention) {
     writer w = {.at = out};
     char number[32];

@@ -52,7 +52,7 @@ static void move_first_k_forward(uint32_t *keys, size_t count, size_t k, const o
 }
 
 /* The first k of `kept` by position. The C library's qsort takes memory, and a training step must not: few keys are
- * inserted one by one, many are found again among all by comparing with the last of them in order. */
+ * inserted one by one, many are found again by comparing every key with the last of them in order. */
 static void sort_few(uint32_t *kept, size_t k) {
     for (size_t i = 1; i < k; i++) {
         const uint32_t key = kept[i];

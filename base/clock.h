@@ -1,4 +1,4 @@
-/* Seconds of a clock that never jumps, for durations. */
+/* Seconds of a monotonic clock, for durations. */
 #ifndef SF_BASE_CLOCK_H
 #define SF_BASE_CLOCK_H
 

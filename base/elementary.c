@@ -11,7 +11,7 @@ static_assert(FLT_EVAL_METHOD == 0 && DBL_MANT_DIG == 53, "doubles must be compu
 /* ---- a number as the sum of two: about 106 bits */
 
 typedef struct pair {
-    double high, low; /* low is the rest that high, the rounded sum, leaves */
+    double high, low; /* high is the rounded sum, low its rounding error */
 } pair;
 
 /* a + b, exactly (Knuth). */
@@ -32,7 +32,7 @@ static pair halves_of(double a) {
     return (pair){high, a - high};
 }
 
-/* a * b, exactly (Dekker), but for what is too small for a double. */
+/* a * b, exactly (Dekker), except for what is too small for a double. */
 static pair product_of(double a, double b) {
     const pair x = halves_of(a), y = halves_of(b);
     const double high = a * b;
@@ -165,7 +165,7 @@ double sf_pow(double x, double y) {
 
 /* ---- sine and cosine */
 
-/* x - n pi/2, n being the nearest whole number; *quadrant is n modulo 4. n has at most 20 bits and the parts of pi/2
+/* x - n pi/2, n being the nearest whole number; *quadrant is n modulo 4. n has at most 20 bits, and all parts of pi/2
  * but the last have 32, so their products are exact. */
 static pair quarter_turn(int *quadrant, double x) {
     static const double two_over_pi = 0x1.45f306dc9c883p-1;

@@ -1,14 +1,14 @@
-/* exp, log, sin and their like with the same bits on every machine.
+/* exp, log, sin and similar functions with the same bits on every machine.
  *
  * libm's differ in the last bit between versions and between CPUs with and without fused multiply-add, so no result may
  * pass through them. These are fixed sequences of additions, multiplications, divisions and square roots of doubles,
- * which IEEE 754 defines to the bit; this room is compiled without contraction (-ffp-contract=off). sqrt, fabs, floor,
- * ceil, rint, fmin, fmax, frexp and ldexp of libm are exact and may be used anywhere.
+ * which IEEE 754 defines to the bit; this folder is compiled without contraction (-ffp-contract=off). sqrt, fabs,
+ * floor, ceil, rint, fmin, fmax, frexp and ldexp of libm are exact and may be used anywhere.
  *
- * Largest errors, in units in the last place: exp 0.53, log, log1p, log10 and hypot 0.51, pow 0.7, sin and cos
- * 0.8, erfc 4 (tests/test_base_elementary.c holds them to that). Results that are too small to be normal numbers are
- * rounded twice: 1 unit. What should be exact is: exp 0 = 1, log 1 = 0, log10 of 1, 10, 100, ..., sin 0 = 0, cos 0 = 1,
- * powers of whole numbers that fit into a double. */
+ * Largest errors, in units in the last place: exp 0.53, log, log1p, log10 and hypot 0.51, pow 0.7, sin and cos 0.8,
+ * erfc 4 (checked by tests/test_base_elementary.c). Results that are too small to be normal numbers are rounded twice:
+ * 1 unit. These are exact: exp 0 = 1, log 1 = 0, log10 of 1, 10, 100, ..., sin 0 = 0, cos 0 = 1, powers of whole
+ * numbers that fit into a double. */
 #ifndef SF_BASE_ELEMENTARY_H
 #define SF_BASE_ELEMENTARY_H
 

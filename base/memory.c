@@ -20,7 +20,7 @@ _Static_assert(sizeof(header) <= HEADER, "the header fits its cache line");
 static atomic_size_t allocation_count;
 static atomic_size_t bytes_in_use;
 
-/* The machine's memory, or what its container may use of it. */
+/* The machine's memory, or its container's limit. */
 static size_t machine_memory(void) {
     static atomic_size_t known;
     size_t bytes = atomic_load(&known);
@@ -53,7 +53,7 @@ static sf_status too_much(size_t count, size_t size) {
                    (double)machine_memory() / gib);
 }
 
-/* The system gave less than the machine has: because of a limit, if there is one. */
+/* The system refused memory that the machine has: because of a limit, if there is one. */
 static sf_status not_given(size_t bytes) {
     const double mib = 1024.0 * 1024.0;
     struct rlimit space;

@@ -26,8 +26,8 @@ sf_status sf_grow(void **block, size_t used, size_t room, size_t size);
 size_t sf_allocation_count(void);
 size_t sf_bytes_in_use(void);
 
-/* An arena is laid out twice by the same code: once with base NULL to learn its size (take() gives NULL),
- * then, after sf_arena_open(), for real. */
+/* An arena is laid out twice by the same code: once with base NULL to compute its size (take() returns NULL), then,
+ * after sf_arena_open(), for real. */
 typedef struct sf_arena {
     unsigned char *base;
     size_t used;

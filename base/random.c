@@ -28,7 +28,7 @@ uint32_t sf_draw_word(sf_draws *draws) {
 uint32_t sf_draw_below(sf_draws *draws, uint32_t bound) {
     assert(bound > 0);
     /* Lemire's multiplication: the high word is uniform once the few low words that would favour some values are
-     * refused. */
+     * rejected. */
     const uint32_t refused = (uint32_t)(-bound) % bound;
     for (;;) {
         const uint64_t product = (uint64_t)sf_draw_word(draws) * bound;

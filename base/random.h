@@ -37,7 +37,7 @@ typedef enum sf_purpose {
     SF_RANDOM_PREPARATION_EVALUATION = 41,
 } sf_purpose;
 
-typedef struct sf_index { /* the address of a draw, all but its number */
+typedef struct sf_index { /* the address of a draw, except its number */
     uint32_t seed, stream, epoch, step, sample;
 } sf_index;
 
@@ -60,7 +60,7 @@ uint32_t sf_draw_below(sf_draws *draws, uint32_t bound); /* uniform on 0..bound-
 double sf_draw_unit(sf_draws *draws);                    /* uniform on (0,1), 32 bits */
 double sf_draw_normal(sf_draws *draws);                  /* mean 0, deviation 1; takes two words */
 
-/* Dropout: an element is dropped iff its 16-bit lane < threshold; what is kept is multiplied by scale. */
+/* Dropout: an element is dropped iff its 16-bit lane < threshold; kept elements are multiplied by scale. */
 typedef struct sf_dropout {
     uint32_t threshold; /* 0: no dropout */
     double scale;
@@ -70,7 +70,7 @@ sf_dropout sf_dropout_of(double rate);
 static inline uint32_t sf_dropout_draws_per_row(size_t columns) {
     return (uint32_t)(8 * ((columns + 63) / 64));
 }
-/* Words of 64 bits that hold a bit for each of a row's columns. */
+/* Words of 64 bits that hold one bit per column of a row. */
 static inline size_t sf_kept_words(size_t columns) {
     return (columns + 63) / 64;
 }

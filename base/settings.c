@@ -379,7 +379,7 @@ sf_status sf_config_apply_recipe(sf_config *config, const char *const *recipe) {
     return SF_OK;
 }
 
-/* A setting that would have no effect is a misunderstanding: say so. */
+/* A setting that would have no effect is probably a mistake: refuse it. */
 static sf_status check_used(const sf_config *config, const char *const *names, const char *where) {
     for (; *names != NULL; names++)
         if (sf_config_given(config, *names))

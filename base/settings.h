@@ -1,4 +1,4 @@
-/* Settings from within: a value is read from its text once, then put where it belongs as often as needed. */
+/* Internals of settings: a value is parsed once, and can then be stored into any number of structures. */
 #ifndef SF_BASE_SETTINGS_H
 #define SF_BASE_SETTINGS_H
 

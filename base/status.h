@@ -11,10 +11,10 @@ sf_status sf_fail(sf_status code, const char *format, ...) __attribute__((format
 sf_status sf_fail_on(sf_status code, const char *setting, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Says which setting a failure that is being passed on is about; SF_OK passes untouched. */
+/* Records which setting a failure that is being passed on is about; SF_OK is returned unchanged. */
 sf_status sf_fail_about(sf_status code, const char *setting);
 
-/* Puts "where: " before the message of a failure that is being passed on; SF_OK passes untouched. */
+/* Puts "where: " before the message of a failure that is being passed on; SF_OK is returned unchanged. */
 sf_status sf_fail_in(sf_status code, const char *where, ...) __attribute__((format(printf, 2, 3)));
 
 #define SF_TRY(call)                                                                                                   \

@@ -12,7 +12,7 @@ int sf_threads_for(size_t asked) {
     return asked > 0 ? (int)asked : omp_get_num_procs();
 }
 
-typedef struct gate { /* where threads wait until all were started, as those of a region are there together */
+typedef struct gate { /* where threads wait until all are started: those of a region exist at the same time, too */
     pthread_mutex_t lock;
     pthread_cond_t opens;
     bool open;
@@ -26,7 +26,7 @@ static void *wait_at(void *context) {
     return NULL;
 }
 
-/* Starts them and lets them end again. Gives how many there were, and the reason where that is not all. */
+/* Starts the threads and lets them end again. Returns how many could be started, and the reason if not all. */
 static size_t try_threads(int *why, pthread_t *threads, size_t count) {
     gate at = {.lock = PTHREAD_MUTEX_INITIALIZER, .opens = PTHREAD_COND_INITIALIZER};
     size_t started = 0;

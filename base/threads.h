@@ -1,7 +1,7 @@
 /* How many threads a parallel region uses. Results never depend on the answer.
  *
- * OpenMP's runtime ends the process when it cannot start a thread, so they are tried before: sf_threads_start() before
- * the first region of so many threads. */
+ * OpenMP's runtime ends the process when it cannot start a thread, so threads are tried first: call sf_threads_start()
+ * before the first region of that many threads. */
 #ifndef SF_BASE_THREADS_H
 #define SF_BASE_THREADS_H
 
@@ -12,11 +12,11 @@
 /* `asked` threads, or one per available core where asked is 0; one inside a parallel region. */
 int sf_threads_for(size_t asked);
 
-/* Starts the threads of regions of this size, which OpenMP keeps from then on. SF_NO_MEMORY where a limit on processes
- * or memory is in the way. */
+/* Starts the threads of regions of this size, which OpenMP keeps from then on. SF_NO_MEMORY if a limit on processes or
+ * memory prevents it. */
 sf_status sf_threads_start(size_t threads);
 
-/* As many as sf_threads_for() says if they can be started, one otherwise: for work that one thread can do, too. */
+/* As many as sf_threads_for() says if they can be started, one otherwise: for work that a single thread can also do. */
 int sf_threads_at_most(size_t asked);
 
 #endif

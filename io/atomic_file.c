@@ -13,7 +13,8 @@
 
 #define MARK ".semfocus-" /* then process, "-", number and ".part" */
 
-/* What this process is writing, for sf_files_abandon(). One that finds no place is left to the next process. */
+/* The files that this process is writing, for sf_files_abandon(). If there are more, a later process removes the
+ * rest. */
 enum { MOST_OPEN = 64 };
 static const char *_Atomic being_written[MOST_OPEN];
 
@@ -35,7 +36,7 @@ static sf_status cannot_write(const char *path) {
     return sf_fail(SF_IO_ERROR, "cannot write '%s': %s; nothing was changed", path, strerror(errno));
 }
 
-/* A lock of the open file, which the kernel drops when its process dies, wherever that runs. */
+/* Locks the open file; the kernel drops the lock when the process dies, on any host. */
 static bool lock(int file) {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     return fcntl(file, F_OFD_SETLK, &whole) == 0;
@@ -50,7 +51,7 @@ static bool is_scratch(const char *name) {
     return digits > 0 && strcmp(number + digits, ".part") == 0;
 }
 
-/* Its writer holds a lock as long as it lives. */
+/* The writer holds a lock as long as it runs. */
 static void remove_if_left(int folder, const char *name) {
     const int file = openat(folder, name, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (file < 0) return;
@@ -105,8 +106,8 @@ static void tidy_folder_of(const char *path) {
         remove_left_overs(folder);
 }
 
-/* Under a unique name. Between its creation and its lock a file looks like a left-over, and another process may remove
- * it: then it is created again. A disk without locks works, too. */
+/* Under a unique name. Between its creation and its lock a file looks abandoned, and another process may remove it:
+ * then it is created again. A file system without locks works, too. */
 static int make_scratch(sf_atomic_file *out) {
     static atomic_ulong made;
     for (;;) {

@@ -25,8 +25,8 @@ typedef struct reading {
     size_t size, room;
 } reading;
 
-/* Reads once what there is, at most to the end of the room, which has a zero byte to spare. Gives what read() gives;
- * refuses binary input as soon as it shows. */
+/* Calls read() once for what is available, up to the end of the buffer, which has one more byte for a zero. *count is
+ * what read() returned. Refuses binary input at once. */
 static sf_status read_some(ssize_t *count, sf_lines *lines, reading *at, int file) {
     if (at->size == at->room - 1) {
         SF_TRY(SF_GROW(&lines->text, at->size, 2 * at->room));
@@ -40,8 +40,8 @@ static sf_status read_some(ssize_t *count, sf_lines *lines, reading *at, int fil
     return SF_OK;
 }
 
-/* Opening a pipe waits for a writer, perhaps for ever. So it is opened without waiting, and is at its end as long as it
- * has no writer; the writer has one second to open it. Then it is read like any file. */
+/* Opening a pipe waits for a writer, perhaps forever. So it is opened without waiting; reading it then returns end of
+ * file as long as it has no writer. The writer has one second to open it. Then it is read like any file. */
 static sf_status await_writer(sf_lines *lines, reading *at, int pipe) {
     enum { TRIES = 50 };
     ssize_t count = 0;
@@ -63,7 +63,7 @@ static sf_status read_all(sf_lines *lines, int file, bool is_pipe) {
     ssize_t count = 1;
     while (count > 0) SF_TRY(read_some(&count, lines, &at, file));
     if (count < 0) return sf_fail(SF_BAD_INPUT, "%s: cannot be read: %s", lines->name, strerror(errno));
-    const bool marked = at.size >= 3 && memcmp(lines->text, "\xEF\xBB\xBF", 3) == 0; /* as spreadsheets mark UTF-8 */
+    const bool marked = at.size >= 3 && memcmp(lines->text, "\xEF\xBB\xBF", 3) == 0; /* the byte order mark */
     lines->next = lines->text + (marked ? 3 : 0);
     lines->end = lines->text + at.size;
     return SF_OK;

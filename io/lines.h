@@ -17,13 +17,13 @@ typedef struct sf_lines {
     char *text, *next, *end;
 } sf_lines;
 
-/* Reads the whole file, "-" being standard input; a pipe must have a writer within a second. What cannot be opened or
- * read, or holds a NUL byte, is SF_BAD_INPUT. `path` must outlive `lines`; after a failure there is nothing to release.
- */
+/* Reads the whole file ("-": standard input); a pipe must have a writer within a second. A file that cannot be opened
+ * or read, or holds a NUL byte, is SF_BAD_INPUT. `path` must outlive `lines`; after a failure there is nothing to
+ * release. */
 sf_status sf_lines_read(sf_lines *lines, const char *path);
 
-/* The next line without its end (LF or CRLF; the last may lack one) and without a mark of UTF-8, NULL after the last.
- * The caller may change it. */
+/* The next line without its end (LF or CRLF; the last may lack one) and without a UTF-8 byte order mark, NULL after the
+ * last. The caller may change it. */
 char *sf_lines_next(sf_lines *lines);
 
 void sf_lines_release(sf_lines *lines);

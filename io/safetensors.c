@@ -188,8 +188,8 @@ static void print_entry(FILE *out, const sf_tensor *tensor, size_t offset) {
     fprintf(out, "],\"data_offsets\":[%zu,%zu]}", offset, offset + tensor->size);
 }
 
-/* The JSON header, padded with blanks to a multiple of 8; release with free(). NULL without memory: never a partial
- * one. */
+/* The JSON header, padded with blanks to a multiple of 8; release with free(). NULL if memory runs out, never a partial
+ * header. */
 static char *header_text(const sf_tensor *tensors, size_t count, const char *const *metadata) {
     char *text = NULL;
     size_t size = 0, offset = 0;

@@ -31,7 +31,7 @@ const char *sf_safetensors_metadata(const sf_safetensors *file, const char *key)
 uint64_t sf_safetensors_hash(const sf_safetensors *file); /* of the whole file: any changed byte changes it */
 
 /* Writes tensors one after the other in the order given; `metadata` is name, value, ..., NULL. The file appears whole
- * or not at all; "-" is standard output. `hash` (may be NULL) becomes that of the file. */
+ * or not at all; "-" is standard output. *hash (may be NULL) is set to the file's hash. */
 sf_status sf_safetensors_write(const char *path, const sf_tensor *tensors, size_t count, const char *const *metadata,
                                uint64_t *hash);
 

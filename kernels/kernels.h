@@ -39,10 +39,9 @@ typedef struct sf_evaluation { /* sums over sequences */
     size_t correct;
 } sf_evaluation;
 
-typedef struct sf_attention_view { /* what the attention of a block makes of one sequence; rows are `stride` floats
-                                      apart */
+typedef struct sf_attention_view { /* the attention of a block on one sequence; rows are `stride` floats apart */
     size_t block, sequence;        /* sequence: within the batch */
-    const float *input;            /* [T,Cp]: what q, k and v are made of */
+    const float *input;            /* [T,Cp]: what q, k and v are computed from */
     const float *q, *k, *v;        /* [T,H,Cp], rows `stride` apart */
     size_t stride;
     const uint32_t *chosen;                 /* [H,offsets[T]]: keys chosen during forward; NULL: by position */
@@ -60,7 +59,7 @@ static inline const uint32_t *sf_view_chosen(size_t *count, const sf_attention_v
     return view->chosen + head * view->offsets[T] + begin;
 }
 
-typedef struct sf_observer { /* called by every worker at once, for each block of each sequence */
+typedef struct sf_observer { /* called by all workers concurrently, for each block of each sequence */
     void (*observe)(void *context, size_t worker, const sf_attention_view *view);
     void *context;
 } sf_observer;

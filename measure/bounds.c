@@ -55,18 +55,18 @@ double sf_softmax_stability(sf_bound_kind kind, double dispersion, double separa
 
 /* ---- one attention layer */
 
-typedef struct layer { /* what the constants of one head are made of */
+typedef struct layer { /* what the constants of one head are computed from */
     const sf_bound_domain *domain;
     double T, reach; /* positions; |(h, 1)| at most */
     bool by_score;
 } layer;
 
-/* Largest sum of a column of attention weights: what a key can gather. Section 2. */
+/* Largest sum of a column of attention weights: the total weight of a key. Section 2. */
 static double column_sum(const layer *at, double dispersion) {
     return fmin(at->T, at->domain->in_degree * sf_largest_weight(dispersion, at->domain->fewest_kept));
 }
 
-/* Scores that no input moves choose the same keys for all of them. */
+/* If scores do not depend on the input, the same keys are kept for all inputs. */
 static bool keys_change(const layer *at, const sf_head_norms *head) {
     return at->by_score && head->gamma > 0;
 }
@@ -97,14 +97,14 @@ static double input_of(const layer *at, const sf_head_norms *head, sf_bound_kind
     switch (kind) {
     case SF_BOUND_PUBLISHED:
         return input_published(at, head);
-    case SF_BOUND_PROVEN: /* two proofs, and the smaller constant counts */
+    case SF_BOUND_PROVEN: /* two proofs; the smaller constant is used */
         return fmin(input_proven(at, head), input_published(at, head));
     default:
         return input_slope(at, head, at->domain->dispersion);
     }
 }
 
-/* How far the context moves for a unit of |G|, G = q^T k: section 3. */
+/* How far the context moves per unit of |G|, G = q^T k: section 3. */
 static double score_matrix_slope(const layer *at, const sf_head_norms *head, sf_bound_kind kind) {
     const sf_bound_domain *d = at->domain;
     const double smooth = d->most_kept > 1 ? head->upsilon * cube(at->reach) : 0;
@@ -195,7 +195,7 @@ static double log10_hypot(double a, double b) {
     return larger == smaller ? larger + sf_log10(2) / 2 : larger + sf_log10(sf_hypot(1, sf_pow(10, smaller - larger)));
 }
 
-/* Largest norm of a row of the last block's output: what the head sees of a mean of them. Section 5. */
+/* Largest norm of a row of the last block's output, and so of their mean, which the head reads. Section 5. */
 static double pooled_norm(const sf_model *model, const float *params, const sf_bounds *bounds,
                           const sf_block_norms *norms /* [L] */) {
     const sf_shape *s = &model->shape;

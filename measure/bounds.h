@@ -12,7 +12,7 @@ double sf_activation_slope(sf_activation activation);
 /* A weight is at most this where n keys are kept with dispersion at most delta: section 1. */
 double sf_largest_weight(double dispersion, double kept);
 
-/* Softmax stability, l2 to l2: section 1. `kept` keys a query; a separation of INFINITY means that the kept set does
+/* Softmax stability, l2 to l2: section 1. `kept` keys per query; a separation of INFINITY means that the kept set does
  * not depend on the scores. */
 double sf_softmax_stability(sf_bound_kind kind, double dispersion, double separation, double kept);
 

@@ -11,7 +11,7 @@
 typedef struct sf_condition_input {
     double dispersion;      /* delta_s: range of the scores of all keys */
     double kept_dispersion; /* delta_h: range of the kept ones */
-    double separation;      /* Delta_h: from the kept to the others */
+    double separation;      /* Delta_h: distance of the kept scores from the others */
     double sink_ratio;      /* beta: in-degree / k */
 } sf_condition_input;
 
@@ -20,10 +20,10 @@ typedef struct sf_condition_input {
 double sf_condition_w(const sf_condition_input *input);
 double sf_condition_x(const sf_condition_input *input);
 
-/* ln xi; the exponential may be too large for a number. */
+/* ln xi; the exponential may be too large for a double. */
 double sf_ln_stability_fixed(double dispersion, size_t keys);
 double sf_ln_stability_by_score(double dispersion, double separation, size_t k);
 
-#define SF_LEAST_SEPARATION 1e-9 /* what the published comparison takes in place of less */
+#define SF_LEAST_SEPARATION 1e-9 /* the published comparison raises smaller values to this */
 
 #endif

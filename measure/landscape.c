@@ -142,7 +142,7 @@ static sf_status open_points(point_batch *points, const sf_loss_plane *plane, co
     return SF_OK;
 }
 
-/* Mean losses and right labels of the first S weights over all of the data. */
+/* Mean losses and correct labels of the first S weights over all of the data. */
 static sf_status evaluate(const point_batch *points, const sf_loss_plane *plane, size_t S) {
     const sf_batch *data = &plane->data;
     const size_t T = plane->model->shape.T;

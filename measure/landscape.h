@@ -2,8 +2,8 @@
  *
  *   w(x, y) = w + x d1 + y d2,  every tensor of d1 and d2 Gaussian and scaled to the Frobenius norm of the same tensor
  * of w, so that one step is the same share of every tensor (a tensor of zeros has no direction). A surface is a fleet
- * of perturbed models, one a grid point; a point's weights are made when it is evaluated, so memory does not grow with
- * the grid, and its value is a function of the point alone. */
+ * of perturbed models, one per grid point; a point's weights are computed when it is evaluated, so memory does not grow
+ * with the grid, and its value is a function of the point alone. */
 #ifndef SF_MEASURE_LANDSCAPE_H
 #define SF_MEASURE_LANDSCAPE_H
 
@@ -19,7 +19,7 @@ typedef struct sf_lattice { /* grid x grid points over [-extent, extent]^2; grid
 
 double sf_lattice_step(const sf_lattice *lattice); /* between neighbours; 0 where there are none */
 double sf_lattice_coordinate(const sf_lattice *lattice, size_t i);
-/* Points to evaluate: the grid's, row by row (y), and the centre behind them where the grid leaves it out. */
+/* Points to evaluate: the grid's, row by row (y), then the centre if it is not a grid point. */
 size_t sf_lattice_points(const sf_lattice *lattice);
 size_t sf_lattice_centre(const sf_lattice *lattice);
 void sf_lattice_locate(double *x, double *y, const sf_lattice *lattice, size_t point);
@@ -37,7 +37,7 @@ typedef struct sf_loss_plane { /* through the weights of a model */
     const float *weights;       /* [size] */
     const float *directions[2]; /* [size] each */
     sf_batch data;              /* every sequence the loss is taken over */
-    uint32_t seed;              /* of the run: where random keys come from */
+    uint32_t seed;              /* of the run, for random keys */
 } sf_loss_plane;
 
 typedef struct sf_plane_request {
@@ -45,7 +45,7 @@ typedef struct sf_plane_request {
     size_t count;
     sf_machine machine;
     const atomic_int *stop; /* not 0: give up; may be NULL */
-    /* Mean loss and how many labels were right, point after point; false: give up. */
+    /* Receives the mean loss and the number of correct labels, point by point; returns false to give up. */
     bool (*found)(void *context, size_t point, double loss, size_t correct);
     void *context;
 } sf_plane_request;

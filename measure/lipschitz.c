@@ -9,7 +9,7 @@ enum { BATCH = 64 };
 
 enum { DIRECTIONS = 3 };
 
-typedef struct direction { /* [T,C] both: a direction and what the Jacobian makes of it */
+typedef struct direction { /* both [T,C]: a direction and its image under the Jacobian */
     double *x, *jx;
 } direction;
 
@@ -194,8 +194,8 @@ void sf_attention_layer_output(const sf_attention_layer *layer, double *out /* [
     project(out, layer->context, layer->wo, layer->bo, s->T, s->C, s->H * s->C);
 }
 
-/* dweights = Jacobian of the weighting times dscores. Only its transpose is at hand: each of its rows is what the
- * backward pass makes of a unit vector. Softmax's is symmetric. */
+/* dweights = Jacobian of the weighting times dscores. The vtable only has products with the transpose: each row of the
+ * Jacobian is the backward pass of a unit vector. Softmax's Jacobian is symmetric. */
 static void weigh_forward(const sf_attention_layer *layer, const row *r) {
     const sf_attention *attention = &layer->shape.attention;
     const size_t T = layer->shape.T;
@@ -267,7 +267,7 @@ void sf_attention_layer_backward(sf_attention_layer *layer, double *din /* [T,C]
     for (size_t i = 0; i < 3; i++) project_back(din, layer->dqkv[i], layer->weight[i], T, H * C, C);
 }
 
-/* Scales to length 1; false if there is no length to speak of. */
+/* Scales to length 1; false if the length is too small. */
 static bool normalize(double *x, size_t count) {
     const double length = sqrt(dot(x, x, count));
     if (!(length > 1e-300)) return false;
@@ -275,8 +275,8 @@ static bool normalize(double *x, size_t count) {
     return true;
 }
 
-/* Takes the components along the first `others` directions away, twice for the sake of rounding, from a direction and
- * its image; false if nothing is left. */
+/* Removes the components along the first `others` directions from a direction and its image, twice because of rounding;
+ * false if nothing is left. */
 static bool make_orthonormal(const direction *of, const direction *directions, size_t others, size_t count) {
     const double before = sqrt(dot(of->x, of->x, count));
     for (int pass = 0; pass < 2; pass++)
@@ -328,7 +328,7 @@ static void combine(const direction *directions, const double share[DIRECTIONS],
     }
 }
 
-/* One round; false if there is no direction left to look into. */
+/* One round; false if there is no direction left to search. */
 static bool improve(sf_attention_layer *layer, bool has_last, size_t count) {
     const direction *d = layer->directions;
     sf_attention_layer_backward(layer, d[1].x, d[0].jx);
@@ -343,7 +343,7 @@ static bool improve(sf_attention_layer *layer, bool has_last, size_t count) {
     }
     combine(d, share, count);
     normalize(d[0].x, count);
-    sf_attention_layer_forward(layer, d[0].jx, d[0].x); /* anew: what is reported is never above the true value */
+    sf_attention_layer_forward(layer, d[0].jx, d[0].x); /* again: what is reported is never above the true value */
     return true;
 }
 

@@ -3,10 +3,10 @@
  *   h [T,C]  ->  W_o concat over heads (weights(q k^T) v) + b_o  [T,C],    q, k, v = W h + b,
  *
  * kept sets held fixed, by power iteration on J^T J with exact products J x and J^T y in double. Each round takes the
- * best vector in the span of the last one, of J^T J of it and of the last step, which arrives much sooner than plain
- * powers where singular values lie close together. The estimate is never above the true value; an iteration ends when
- * it grew by less than 1e-8 of itself twice in a row, or after 500 rounds. Starts from Gaussian vectors that depend on
- * (seed, block, sample) alone. */
+ * best vector in the span of the last vector, its product with J^T J, and the last step, which converges much faster
+ * than plain power iteration if singular values lie close together. The estimate is never above the true value; an
+ * iteration ends when it has grown by less than 1e-8 of itself twice in a row, or after 500 rounds. Starts from
+ * Gaussian vectors that depend on (seed, block, sample) alone. */
 #ifndef SF_MEASURE_LIPSCHITZ_H
 #define SF_MEASURE_LIPSCHITZ_H
 
@@ -44,8 +44,8 @@ typedef struct sf_spectral_estimate {
 
 sf_spectral_estimate sf_attention_layer_norm(sf_attention_layer *layer, sf_index start);
 
-/* Every block at every sample of the subject. `bounds` are those of a domain that holds the same samples; NULL where
- * the weighting has none: what is compared with them is then NAN. */
+/* Every block at every sample of the subject. `bounds` are those of a domain that holds the same samples; NULL if the
+ * weighting has none: the ratios to them are then NAN. */
 sf_status sf_local_lipschitz_measure(sf_local_lipschitz **out, const sf_subject *subject,
                                      const sf_block_bounds *bounds /* [L], may be NULL */);
 void sf_local_lipschitz_destroy(sf_local_lipschitz *lipschitz);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 enum {
-    MOST_SEQUENCES = 64,          /* at a time */
-    MASK_BYTES = 64 * 1024 * 1024 /* about as much memory as their masks may take */
+    MOST_SEQUENCES = 64,          /* sequences at a time */
+    MASK_BYTES = 64 * 1024 * 1024 /* approximate limit on the memory of their masks */
 };
 
 static const double bin_starts[SF_SEPARATION_BINS] = {0, 1e-3, 1e-2, 1e-1, 1, 10};
@@ -32,7 +32,7 @@ typedef struct workspace { /* one worker's */
 
 typedef struct measurement {
     const sf_observation *observation;
-    size_t k, scales, scale; /* scale: the one under way */
+    size_t k, scales, scale; /* scale: the current one */
     workspace *workspaces;   /* [workers] */
     uint32_t *masks;         /* [batch,L,H,T,k]: without noise */
     uint8_t *bins;           /* [batch,L,H,T] */

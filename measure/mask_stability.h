@@ -7,7 +7,7 @@
 #include "measure/observation.h"
 #include "semfocus/theory.h"
 
-/* Patterns by position and by chance do not depend on the input: they are answered without running the model. */
+/* Patterns by position and by chance do not depend on the input: for them the model is not run. */
 sf_status sf_mask_stability_measure(sf_mask_stability **out, const sf_subject *subject, const double *scales,
                                     size_t scale_count);
 void sf_mask_stability_destroy(sf_mask_stability *stability);

@@ -118,7 +118,7 @@ static double in_bins(const sf_quantiles *q, uint64_t rank) {
     return q->greatest;
 }
 
-/* The value that `rank` others go before. */
+/* The value at position `rank` in ascending order, from 0. */
 static double at_rank(const sf_quantiles *q, uint64_t rank) {
     if (rank == 0) return q->least;
     if (rank + 1 >= q->count) return q->greatest;

@@ -1,11 +1,11 @@
 /* Quantiles of any number of values in bounded memory.
  *
  * Up to SF_EXACT_VALUES values are kept as they are. Beyond that they are counted in bins: the f32 bits of a value, cut
- * after 11 bits of mantissa. A value read from a bin is its edge nearer to zero, so
+ * after 11 bits of mantissa. A value read from a bin is the edge of the bin nearer to zero, so
  *   - least and greatest value are always exact,
  *   - values of at most 12 significant bits (every whole number up to 4096) are exact,
- *   - other magnitudes from 2^-126 to 2^128 come out too small by a factor of less than 2^-11; below that, and beyond
- *     it, they count as 0 and infinity, save for the extremes.
+ *   - other magnitudes from 2^-126 to 2^128 come out too small, with a relative error below 2^-11; below that, and
+ *     beyond it, they count as 0 and infinity, save for the extremes.
  * What is read depends on the values alone, not on their order or on how they were merged. */
 #ifndef SF_MEASURE_QUANTILES_H
 #define SF_MEASURE_QUANTILES_H
@@ -23,8 +23,8 @@ typedef struct sf_quantiles { /* zeroed: empty */
     double least, greatest;
     double *exact; /* [room], the first `count` in use; NULL once there are bins */
     size_t room;
-    uint64_t **pages; /* [512]: a page of bins for each sign and exponent, NULL where there are no values */
-    bool failed;      /* memory ran out: nothing can be said */
+    uint64_t **pages; /* [512]: one page of bins per sign and exponent, NULL where there are no values */
+    bool failed;      /* memory ran out: there is no result */
 } sf_quantiles;
 
 /* Infinite values count, NaN is counted by itself. */

@@ -9,7 +9,7 @@
 #include "train/evaluator.h"
 
 enum {
-    BATCH = 128, /* sequences observed in one go */
+    BATCH = 128, /* sequences observed at once */
     SIDE = 4,    /* of a tile: queries and keys whose scores are computed together */
 };
 
@@ -66,7 +66,7 @@ size_t sf_sink_keys(const sf_shape *shape) {
     return shape->attention.selector->takes_k && shape->attention.k < shape->T ? shape->attention.k : shape->T;
 }
 
-/* Else it is measured how many keys queries keep. */
+/* If not, the number of kept keys is measured. */
 static bool has_nominal_number(const sf_shape *shape) {
     return keeps_all(shape) || shape->attention.selector->keeps_k;
 }
@@ -150,7 +150,7 @@ void sf_meter_obey(sf_meter *meter, const atomic_int *stop) {
     sf_evaluator_obey(&meter->evaluator, stop);
 }
 
-/* NaN if either is, in whatever order they come. */
+/* NaN if either is, in any order. */
 static double larger(double a, double b) {
     return isnan(a) || a >= b ? a : b;
 }
@@ -164,7 +164,7 @@ static void note_tokens(tally *t, const float *input /* [T,Cp] */, size_t T, siz
     }
 }
 
-/* Rows as panels of SIDE side by side, channel after channel; rows that are not there are 0. */
+/* Rows as panels of SIDE side by side, channel after channel; missing rows are 0. */
 static void make_panels(double *panels /* [T/SIDE,C,SIDE] */, double scale, const float *rows, size_t stride, size_t T,
                         size_t C) {
     for (size_t first = 0; first < T; first += SIDE)
@@ -205,7 +205,7 @@ typedef struct head_view {
     sf_index key_index;
 } head_view;
 
-/* The keys a query keeps; its own row of the pattern, or chosen as the kernels choose. */
+/* The keys a query keeps: its row of the pattern, or chosen as in the kernels. */
 static const uint32_t *kept_keys(size_t *count, const head_view *at, size_t query, const double *scores) {
     const sf_shape *s = &at->meter->model->shape;
     const sf_pattern *pattern = &at->meter->pattern;
@@ -263,7 +263,7 @@ static void note_conditions(tally *t, const seen_query *seen, double sink_ratio)
     sf_quantiles_add(&t->values[SF_CONDITION_X], x);
 }
 
-/* Once all queries of a head were seen: in-degrees are known. */
+/* After all queries of a head: in-degrees are known. */
 static void note_head(tally *t, const head_view *at) {
     const sf_shape *s = &at->meter->model->shape;
     const workspace *space = at->space;

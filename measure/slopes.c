@@ -7,7 +7,7 @@
 
 const double sf_lipschitz_shares[SF_LIPSCHITZ_QUANTILES] = {0.50, 0.75, 0.95, 0.99};
 
-/* Grid points that lie on the edge of a square belong to it, whatever rounding makes of their coordinates. */
+/* Grid points on the edge of a square belong to it, even if their coordinates are rounded outward. */
 static const double edge_slack = 1e-9;
 
 static double radius_at(const sf_lattice *lattice, size_t r) {

@@ -88,7 +88,7 @@ sf_status sf_spectral_norm(double *out, const double *matrix /* [rows,columns] *
     *out = largest_magnitude(matrix, count);
     if (!(*out > 0)) return SF_OK;
     int exponent;
-    frexp(*out, &exponent); /* scaled by a power of two, exactly: squares neither overflow nor vanish */
+    frexp(*out, &exponent); /* scaled by a power of two, which is exact: squares neither overflow nor underflow */
     double *scaled = NULL, *gram = NULL, *rest = NULL;
     sf_status status = SF_NEW(&scaled, count);
     if (status == SF_OK) status = SF_NEW(&gram, n * n);

@@ -3,8 +3,8 @@
  * Dimension letters, the same everywhere: S models in a fleet, B batch, T length, C model width, H heads, L blocks,
  * F MLP width, V embedding rows, K kept keys. Every head has width C.
  *
- * A tensor's rows are padded to a multiple of 16 elements with zeros that stay zero, so kernels need no tails; where
- * columns are those of H heads, each head is padded by itself (groups = H). */
+ * A tensor's rows are padded to a multiple of 16 elements with zeros that stay zero, so kernels need no code for
+ * remainders; where columns are those of H heads, each head is padded separately (groups = H). */
 #ifndef SF_MODEL_MODEL_H
 #define SF_MODEL_MODEL_H
 
@@ -58,7 +58,7 @@ enum { /* order of a block's parameters in the table */
        SF_W2,
        SF_B2,
        SF_PARAMS_PER_BLOCK,
-       SF_BLOCK_WEIGHTS = SF_PARAMS_PER_BLOCK / 2 /* each with its bias behind it */
+       SF_BLOCK_WEIGHTS = SF_PARAMS_PER_BLOCK / 2 /* each is followed by its bias */
 };
 
 typedef struct sf_model {
@@ -67,7 +67,7 @@ typedef struct sf_model {
     sf_param *params;  /* [param_count]: embedding, blocks, head weight, head bias */
     size_t size;       /* elements of the block, padding included */
     size_t parameters; /* without the padding */
-    sf_fault *fault;   /* that shape.attention notes in */
+    sf_fault *fault;   /* where shape.attention records violations */
 } sf_model;
 
 sf_status sf_model_create(sf_model *out, const sf_shape *shape);
@@ -86,13 +86,13 @@ static inline const sf_param *sf_model_head(const sf_model *model) { /* [0] weig
 /* Initial weights: a function of (seed, parameter, element) alone. */
 void sf_model_initialize(float *block /* [size] */, const sf_model *model, uint32_t seed);
 
-/* Hash of the values without padding, in table order: equal iff every bit is. */
+/* Hash of the values without padding, in table order: equal iff every bit is equal. */
 uint64_t sf_model_hash(const sf_model *model, const float *block /* [size] */);
 
 /* Fixed sinusoidal positions: sin on even, cos on odd channels, base 10000. */
 void sf_positions(double *out /* [T,C] */, size_t T, size_t C);
 
-/* LayerNorm's epsilon: 0 in the attention norm of block 0, else 1e-5. */
+/* LayerNorm's epsilon: 0 in the attention norm of block 0, otherwise 1e-5. */
 static inline double sf_norm_epsilon(size_t block, int is_attention) {
     return block == 0 && is_attention ? 0.0 : 1e-5;
 }

@@ -1,5 +1,5 @@
-/* A plug-in's file is read before it is loaded: for its hash, and because the loader of the system crashes on a file
- * that ends before its segments do. */
+/* A plug-in's file is read before it is loaded: for its hash, and because the system's loader crashes on a truncated
+ * file, which ends before its segments do. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -57,7 +57,7 @@ static sf_status ask_for_parts(sf_plugin_parts *out, void *library) {
     return sf_plugin_parts_take(out, plugin);
 }
 
-/* The parts stay where they are as long as the process: so does the library. */
+/* The library is never unloaded, because its parts are used until the process ends. */
 static sf_status open_library(sf_plugin_parts *out, const char *path) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) return sf_fail(SF_BAD_INPUT, "cannot be loaded: %s", dlerror());
@@ -77,7 +77,7 @@ static const char *without_folder(const char *path) {
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Of the table that a program gives, or of the library in the file: NULL. */
+/* Loads the parts of the table `given` by a program, or those of the library in the file if it is NULL. */
 static sf_status load(loaded *out, sf_plugin_bytes *bytes, const sf_plugin *given) {
     SF_TRY(SF_GROW(&files, file_count, file_count + 1));
     SF_TRY(given != NULL ? sf_plugin_parts_take(&out->parts, given) : open_library(&out->parts, bytes->path));

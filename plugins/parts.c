@@ -1,5 +1,5 @@
-/* The checks of what a plug-in registers. Every refusal names the part and the rule; the file is named by who loads it.
- */
+/* The checks of what a plug-in registers. Every refusal names the part and the rule; the caller adds the name of the
+ * file. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum { LONGEST_NAME = 24, LONGEST_TASK_NAME = 40, LONGEST_SUMMARY = 200, LONGEST
 
 #define BAD(...) sf_fail(SF_BAD_INPUT, __VA_ARGS__)
 
-/* Sizes of a structure in each of its versions, the first first. */
+/* Sizes of a structure in each of its versions, from the first on. */
 typedef struct versions {
     const char *kind;
     const size_t *sizes;

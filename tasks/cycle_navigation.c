@@ -34,7 +34,7 @@ static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
     return SF_OK;
 }
 
-/* The walk's distribution step by step; after a few dozen it is even. */
+/* The walk's distribution step by step; after a few dozen steps it is uniform. */
 static double chance(size_t length) {
     double share[PLACES] = {1}, most = 0;
     for (size_t i = 0; i < length && i < 1000; i++) {

@@ -182,9 +182,9 @@ static bool same_tokens(const sf_dataset *a, size_t i, const sf_dataset *b, size
     return left_count == right_count && memcmp(left, right, left_count * sizeof *left) == 0;
 }
 
-enum { REDRAWS = 1000 }; /* what differs from a sequence at all is found long before */
+enum { REDRAWS = 1000 }; /* a different sequence, if there is one, is found long before */
 
-/* The redraw as the one row of `out`. Redraws have the steps 1, 2, ...; what sf_dataset_sample() draws has step 0. */
+/* Writes the redraw as the only row of `out`. Redraws use the steps 1, 2, ...; sf_dataset_sample() uses step 0. */
 static sf_status redraw(sf_dataset *out, const sf_dataset *data, const sf_task *task, uint32_t seed, size_t length,
                         size_t i, size_t longest) {
     sf_index index = {.seed = seed, .stream = sf_stream(SF_TRAINING_DATA, 0, 0), .sample = (uint32_t)i};

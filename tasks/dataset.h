@@ -1,4 +1,4 @@
-/* The inside of a dataset, and how rows get into it: sf_dataset_open_row() gives room for one more row, the caller
+/* The structure of a dataset, and how rows are added: sf_dataset_open_row() makes room for one more row, the caller
  * writes its tokens there, sf_dataset_close_row() makes it part of the dataset. */
 #ifndef SF_TASKS_DATASET_H
 #define SF_TASKS_DATASET_H
@@ -29,8 +29,8 @@ sf_status sf_dataset_sample_until(sf_dataset **out, const sf_task *task, sf_spli
 /* sf_dataset_read() likewise. */
 sf_status sf_dataset_read_until(sf_dataset **out, const char *path, const atomic_int *stop);
 
-/* Replaces sequence i of a sampled training set, and nothing else: by the first of its redraws, at addresses of their
- * own in the stream of the data, that is another sequence of at most `longest` tokens. */
+/* Replaces sequence i of a sampled training set, and nothing else. Redraws use other random numbers than the rest of
+ * the data; the first redraw that is a different sequence of at most `longest` tokens is taken. */
 sf_status sf_dataset_redraw(sf_dataset **data, const sf_task *task, uint32_t seed, size_t length, size_t i,
                             size_t longest);
 

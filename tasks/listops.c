@@ -5,7 +5,8 @@
  *   SM = sum mod 10; MED = median, the mean of the two middle values rounded down        label = value of the root
  *
  * A digit is one token, an operator node `[OP arguments ]` two more than its arguments. Trees are drawn until one has
- * 501..599 tokens, at another length from length * 501/599, rounded up, to length: about 94 trees at 599.
+ * 501..599 tokens, which takes about 94 trees. For another length the range is from length * 501/599, rounded up, to
+ * length.
  *
  * Source: ListOps (Nangia and Bowman, 2018) as in Long Range Arena (Tay et al., 2021). Lengths 4..2000.
  * Example: [SM 9 9 5 [MED 0 9 ] ], the ids 13 9 9 5 12 0 9 14 14, is (9+9+5+4) mod 10, so its label is 7. */
@@ -16,7 +17,7 @@ enum { DEEPEST = 10, FEWEST_ARGUMENTS = 2, MOST_ARGUMENTS = 10 };
 
 typedef struct sampled_tree {
     int32_t *tokens;
-    size_t count, limit; /* count > limit: given up, nothing more is written */
+    size_t count, limit; /* count > limit: too long, nothing more is written */
     sf_draws *draws;
 } sampled_tree;
 
@@ -42,7 +43,7 @@ static int32_t apply(int32_t operation, int32_t *arguments, size_t count) {
     }
 }
 
-/* Appends a node and gives its value, which means nothing once the tree is given up. */
+/* Appends a node and returns its value, which is meaningless once the tree is too long. */
 static int32_t sample_node(sampled_tree *tree, int depth) {
     const size_t first = tree->count++;
     if (tree->count > tree->limit) return 0;

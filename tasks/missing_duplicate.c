@@ -32,7 +32,7 @@ static sf_status solve_single(int32_t *label, int32_t token) {
     return SF_OK;
 }
 
-/* Walks both copies side by side: they agree everywhere but at the one hole, whose partner is the answer. */
+/* Walks both copies side by side: they agree everywhere except at the hole, whose counterpart is the answer. */
 static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
     if (count == 1) return solve_single(label, tokens[0]);
     if (count % 2 == 1 && tokens[count - 1] != PAD)
@@ -64,7 +64,7 @@ static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
 }
 
 static double chance(size_t length) {
-    return length == 1 ? 1 : 0.5; /* of length 1 there is one sequence */
+    return length == 1 ? 1 : 0.5; /* there is only one sequence of length 1 */
 }
 
 static const char *const recipe[] = {"length", "40",    "epochs", "250", "blocks", "5", "lr",

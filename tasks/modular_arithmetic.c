@@ -11,7 +11,7 @@
 
 enum { MODULUS = 5, PLUS = 5, MINUS, TIMES, PAD };
 
-/* The value so far is sum + term, and * extends the term alone. */
+/* The value so far is sum + term; * changes only the term. */
 static void sample(int32_t *tokens, size_t *count, int32_t *label, size_t length, sf_draws *draws) {
     *count = length - (length % 2 == 0);
     tokens[0] = (int32_t)sf_draw_below(draws, MODULUS);
@@ -70,7 +70,8 @@ static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
     return SF_OK;
 }
 
-/* The joint distribution of sum and last term, operator by operator; after a few dozen the value is even. */
+/* The joint distribution of sum and last term, operator by operator; after a few dozen operators the value is
+ * uniform. */
 static double chance(size_t length) {
     enum { OPERATORS = 3 };
     double now[MODULUS][MODULUS] = {{0}}; /* [sum][term] */

@@ -25,9 +25,9 @@ static int32_t sample_literal(int32_t *tokens, size_t length, sf_draws *draws) {
     return negative ? MODULUS - digit : digit;
 }
 
-/* Writes E(length) and gives its value. Only the shorter operand is a call, so calls nest at most log2(length) deep
- * whatever the splits; the loop continues with the longer one. Each operator is affine in either operand, so what
- * surrounds the rest is remembered as  whole = scale * rest + shift. */
+/* Writes E(length) and returns its value. Only the shorter operand is a recursive call, so calls nest at most
+ * log2(length) deep; the loop continues with the longer one. Each operator is affine in either operand, so the
+ * expression around the rest is stored as  whole = scale * rest + shift. */
 static int32_t sample_expression(int32_t *tokens, size_t length, sf_draws *draws) {
     int32_t scale = 1, shift = 0;
     while (length >= 5) {
@@ -135,8 +135,8 @@ static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
     return status;
 }
 
-/* Products make 0 the most frequent value. Multiplying by a unit leaves the distribution of every expression as it is,
- * so the share z of 0 tells it all: x + y and x - y are 0 with probability z_x z_y + (1 - z_x)(1 - z_y) / 4, x y with
+/* Products make 0 the most frequent value. Multiplying by a unit does not change the distribution of an expression, so
+ * the share z of 0 determines it: x + y and x - y are 0 with probability z_x z_y + (1 - z_x)(1 - z_y) / 4, x y with
  * z_x + z_y - z_x z_y. The share goes to 1/3 slowly; at MOST tokens, where we stop, it is 0.32. */
 static double chance(size_t length) {
     enum { MOST = 1024 };

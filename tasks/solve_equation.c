@@ -4,7 +4,7 @@
  *   E(m) = (E(a) op E(m-3-a))                                 a uniform on 1..m-4, op uniform on + -
  *   a sequence of length n is E(n-2) = v with v its value mod 5; from a uniform position of E(n-2) to the right,
  *   cyclically, the first digit is replaced by x
- *   label = the digit replaced; each digit counts once, plus or minus, so there is no other solution
+ *   label = the digit replaced; each digit enters once, with + or -, so there is no other solution
  *
  * Source: NNCH (Deletang et al., 2023). Lengths 3..65536, met exactly.
  * Example: ( ( x ) + ( - 0 ) ) = 4, the ids 7 7 9 8 5 7 6 0 8 8 10 4, has label 4. */
@@ -16,7 +16,7 @@
 
 enum { MODULUS = 5, PLUS = 5, MINUS, OPEN, CLOSE, UNKNOWN, EQUALS, PAD };
 
-/* A part of the expression that is still to be written: its length and sign are kept in its own first cell. */
+/* A part of the expression that is still to be written: its first cell holds its length and sign. */
 static int32_t planned(size_t length, bool negative) {
     return -(int32_t)(2 * length + negative);
 }
@@ -29,8 +29,8 @@ static bool planned_negative(int32_t cell) {
     return -cell % 2 == 1;
 }
 
-/* One pass to the right turns each planned part into tokens and smaller planned parts behind them: no recursion, no
- * stack. Its sign being known, each digit is added to the value as it is drawn. */
+/* One pass from left to right turns each planned part into tokens followed by smaller planned parts: no recursion, no
+ * stack. Because its sign is known, each digit is added to the value as it is drawn. */
 static int32_t sample_expression(int32_t *tokens, size_t length, sf_draws *draws) {
     int32_t sum = 0;
     tokens[0] = planned(length, false);

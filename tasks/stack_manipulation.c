@@ -60,8 +60,8 @@ static sf_status solve(int32_t *label, const int32_t *tokens, size_t count) {
     return SF_OK;
 }
 
-/* 0 and 1 are equally frequent; what is left of them is the share of the empty stack, which vanishes in long ones.
- * empty[h] is the probability that a stack of height h is empty after the actions so far. */
+/* 0 and 1 are equally frequent; the rest is the share of the empty stack, which vanishes for long sequences. empty[h]
+ * is the probability that a stack of height h is empty after the actions so far. */
 static double chance(size_t length) {
     enum { MOST = 400 };
     double empty[MOST + 2] = {1}, sum = 0;

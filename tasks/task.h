@@ -1,4 +1,4 @@
-/* The tasks there are. What the file of a task provides is in semfocus/plugin.h; CONTRIBUTING.md walks through adding
+/* The built-in tasks. semfocus/plugin.h defines what the file of a task provides; CONTRIBUTING.md walks through adding
  * one. */
 #ifndef SF_TASKS_TASK_H
 #define SF_TASKS_TASK_H
@@ -8,7 +8,8 @@
 #include "semfocus/plugin.h"
 #include "semfocus/task.h"
 
-/* Adds a task of a plug-in, which must stay valid. Its name is free and its members are in order. */
+/* Adds a task of a plug-in, which must stay valid. Its name must not be taken, and its members must have been
+ * checked. */
 sf_status sf_task_register(const sf_task *task);
 
 extern const sf_task sf_task_parity, sf_task_even_pairs, sf_task_missing_duplicate, sf_task_cycle_navigation,

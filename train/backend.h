@@ -1,9 +1,9 @@
-/* What a backend provides: fleets of models that it trains by the epoch, and evaluators that compute one batch.
+/* What a backend provides: fleets of models that it trains epoch by epoch, and evaluators that compute one batch.
  *
- * The host is out of the loop while an epoch is under way: progress is told and a stop is looked for as often as suits
- * the device, every step or not at all. Every call may fail. A call for one member (add, read, write, evaluate) that
- * fails is that member's failure and leaves the others alone; open, advance and remove that fail mean that the fleet is
- * lost: it is closed, and its members go on elsewhere from what the store has of them. */
+ * The host does not intervene during an epoch: progress is reported and the stop flag is polled as often as suits the
+ * device, at every step or not at all. Every call may fail. If a call for one member (add, read, write, evaluate)
+ * fails, only that member fails and the others are not affected. If open, advance or remove fails, the fleet is lost:
+ * it is closed, and its members continue in another fleet from what is stored. */
 #ifndef SF_TRAIN_BACKEND_H
 #define SF_TRAIN_BACKEND_H
 
@@ -20,7 +20,7 @@ typedef struct sf_demand { /* what is to be computed */
     sf_precision precision;
     sf_optimizer optimizer;  /* of training */
     size_t moments;          /* blocks of state that the optimizer keeps */
-    size_t batch, sequences; /* in a batch at most; of the largest dataset, where there is one */
+    size_t batch, sequences; /* the largest batch; sequences of the largest dataset, if any */
 } sf_demand;
 
 typedef struct sf_update { /* what a training step needs besides weights and batch */
@@ -41,17 +41,17 @@ typedef struct sf_backend {
     const char *(*numerics)(sf_precision precision);
     /* What the speed depends on: the instruction set or the architecture. At most 15 characters. */
     const char *(*variant)(sf_precision precision);
-    /* SF_OK, or SF_UNSUPPORTED with one sentence without a full stop: it stands before "; ...". */
+    /* SF_OK, or SF_UNSUPPORTED with one sentence without a full stop: "; ..." follows it. */
     sf_status (*supports)(const sf_demand *demand);
     /* Whether two members that are supported may be in one fleet. */
     bool (*share_fleet)(const sf_demand *a, const sf_demand *b);
     /* How many models at a time: members of one fleet, or weights that one evaluator takes together. */
     size_t (*models)(const sf_demand *demand, size_t threads);
-    /* Of weights, optimizer and the workspace that a model alone needs. */
+    /* Memory for weights, optimizer and the workspace of a single model. */
     sf_status (*bytes_per_model)(size_t *out, const sf_demand *demand);
-    /* How many fleets are best trained side by side, each from a thread of its own, where so many runs wait. */
+    /* How many fleets to train at the same time, each from its own thread, if this many runs are waiting. */
     size_t (*fleets)(size_t threads, size_t runs);
-    /* The most that the device could compute, in 10^9 multiply-adds per second times two. */
+    /* The peak of the device, in 10^9 multiply-adds per second, times two. */
     double (*peak_gflops)(sf_precision precision, size_t threads);
 
     /* An empty fleet with room for `capacity` members that share_fleet() with this demand. */
@@ -61,17 +61,17 @@ typedef struct sf_backend {
     sf_status (*fleet_add)(void *fleet, size_t s, sf_member *member);
     sf_status (*fleet_remove)(void *fleet, size_t s);
     /* Trains every running member for one epoch and evaluates it: fills result.last, or marks it diverged. A member
-     * that diverged, and each that had not ended its epoch when the watch said stop (then SF_INTERRUPTED is returned),
-     * is as after its last epoch. So is one whose mechanism breaks its rules, which is no failure of the fleet. */
+     * that diverged, or had not finished its epoch when watch->stop was set (then SF_INTERRUPTED is returned), is as it
+     * was after its last epoch. So is one whose mechanism breaks its rules, which is not a failure of the fleet. */
     sf_status (*fleet_advance)(void *fleet, const sf_watch *watch);
-    /* A member's state is 1 block of weights and sf_optimizer_moments() more; they are copied out and in. */
+    /* A member's state is 1 block of weights and sf_optimizer_moments() more; these calls copy one block out or in. */
     sf_status (*fleet_read)(void *fleet, size_t s, size_t block, float *values /* [size] */);
     sf_status (*fleet_write)(void *fleet, size_t s, size_t block, const float *values /* [size] */);
     /* Losses and accuracies of the weights as they are, without training. */
     sf_status (*fleet_evaluate)(void *fleet, size_t s, sf_epoch *out);
 
-    /* For batches of up to demand->batch sequences and up to `models` weights at a time; the model outlives it. All of
-     * its calls end with SF_INTERRUPTED within moments once *stop is not 0. */
+    /* For batches of up to demand->batch sequences and up to `models` weights at a time; the model must outlive it. All
+     * of its calls end with SF_INTERRUPTED soon after *stop is set. */
     sf_status (*evaluator_open)(void **evaluator, const sf_demand *demand, const sf_model *model, size_t models,
                                 size_t threads);
     void (*evaluator_close)(void *evaluator);
@@ -97,15 +97,15 @@ extern const sf_backend sf_backend_cpu;
 const sf_backend *sf_backend_for(sf_device device);
 const sf_backend *sf_machine_backend(const sf_machine *machine);
 
-/* SF_UNSUPPORTED where the backend was written for a version that this program does not know: nothing else of it is
- * used then. */
+/* SF_UNSUPPORTED if the backend was written for a version that this program does not know; it is then not used at
+ * all. */
 sf_status sf_backend_check_version(const sf_backend *backend);
 
 /* Whether the CPU may take the backend's place: it computes the same bits. */
 bool sf_backend_may_fall_back(const sf_backend *backend, sf_precision precision);
 
-/* The backend that computes this for the machine: its own, or where that does not support it the CPU, if its bits are
- * the same; machine->on_note is then told why. A backend that was written for another version is not asked. */
+/* The backend that computes this for the machine: its own, or the CPU if that does not support it and the CPU computes
+ * the same bits; machine->on_note then says why. A backend that was written for another version is not asked. */
 sf_status sf_backend_choose(const sf_backend **out, const sf_machine *machine, const sf_demand *demand);
 
 /* The precision as the setting spells it. */
@@ -116,9 +116,9 @@ sf_status sf_backend_check(sf_device device, sf_precision precision);
 
 sf_demand sf_member_demand(const sf_member *member);
 
-enum { SF_EVALUATION_BATCH = 512 }; /* wherever a loss is to be the run's own bit by bit */
+enum { SF_EVALUATION_BATCH = 512 }; /* used wherever a loss must equal the run's own bit by bit */
 
-/* Evaluation depends on the weights alone, not on when it happens: its random keys know no epoch. */
+/* Evaluation depends on the weights alone, not on when it happens: its random keys do not depend on the epoch. */
 static inline sf_moment sf_evaluation_moment(uint32_t seed, sf_split split, size_t first_sample) {
     return (sf_moment){.seed = seed, .step = split == SF_TRAINING ? 0 : 1, .first_sample = (uint32_t)first_sample};
 }

@@ -1,6 +1,6 @@
 /* A model's state in a safetensors file: weights under their published names, the optimizer's moments beside them as
- * optimizer.0.NAME and optimizer.1.NAME, and in the metadata what run and epoch it is. No time, host or path: the same
- * state gives the same bytes. */
+ * optimizer.0.NAME and optimizer.1.NAME, and run and epoch in the metadata. No time, host or path: the same state gives
+ * the same bytes. */
 #ifndef SF_TRAIN_CHECKPOINT_H
 #define SF_TRAIN_CHECKPOINT_H
 

@@ -11,7 +11,7 @@
 #include "tasks/dataset.h"
 
 #define TSV_PREFIX "tsv:"
-static const double held_out_share = 0.2; /* of a user's file that comes without a held-out partner */
+static const double held_out_share = 0.2; /* of a user's file without a separate held-out file */
 
 bool sf_run_data_is_tsv(const char *task) {
     return strncmp(task, TSV_PREFIX, strlen(TSV_PREFIX)) == 0;
@@ -74,7 +74,7 @@ static sf_status sample_both(sf_run_data *data, const char *task, const sf_confi
                                    (size_t)config->length, stop);
 }
 
-/* No longer than what the data holds anyway, so that all other sequences keep their padding. */
+/* Not longer than the longest sequence of the data, so that the padding of the others does not change. */
 static sf_status swap_one(sf_run_data *data, const char *task, const sf_config *config) {
     const sf_task *found;
     SF_TRY(sf_task_find(&found, task));
@@ -137,7 +137,7 @@ static sf_status read_both(sf_run_data *data, const char *names, const sf_config
     return size_up(data, config);
 }
 
-/* As the setting `length` has it: the addresses of random numbers have room for no more. */
+/* The same limit as for the setting `length`: the addresses of random numbers have no room for more. */
 static sf_status check_longest(const sf_run_data *data, const char *task) {
     const sf_setting *length;
     SF_TRY(sf_setting_find(&length, "length", SF_GROUP_SAMPLE));

@@ -21,7 +21,7 @@ sf_status sf_run_data_check(const char *task, const sf_config *config);
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config, const atomic_int *stop);
 void sf_run_data_close(sf_run_data *data);
 
-/* Writes sequence i of a set as the model reads it: tokens, PAD up to the plain positions, then the global tokens. */
+/* Writes sequence i of a set as the model reads it: tokens, PAD up to the position of the global tokens, then these. */
 void sf_run_data_lay_out(int32_t *tokens /* [T] */, const sf_run_data *data, const sf_dataset *set, size_t i, size_t T,
                          size_t globals);
 
@@ -29,7 +29,7 @@ void sf_run_data_lay_out(int32_t *tokens /* [T] */, const sf_run_data *data, con
 void sf_epoch_order(uint32_t *order /* [count] */, size_t count, uint32_t seed, uint32_t epoch);
 
 bool sf_run_data_is_tsv(const char *task);
-/* The task with the full paths of a user's files, to be found again from anywhere. */
+/* The task with the full paths of a user's files, so that they are found from any folder. */
 const char *sf_run_data_place(char out[SF_PATH_SIZE], const char *task);
 
 /* The seed the data depends on. */

@@ -1,7 +1,7 @@
-/* Evaluates and observes a model: weights and a batch in; losses, logits, gradients and what every block's attention
- * makes of every sequence out. Provided by the backend of the machine, or by the CPU where that cannot.
+/* Evaluates and observes a model: weights and a batch in; losses, logits, gradients and the attention of every block on
+ * every sequence out. Provided by the backend of the machine, or by the CPU if that cannot.
  *
- * Calls end with SF_INTERRUPTED within moments once a stop is asked for; what they wrote is then of no use. */
+ * Calls end with SF_INTERRUPTED soon after a stop is requested; what they wrote is then invalid. */
 #ifndef SF_TRAIN_EVALUATOR_H
 #define SF_TRAIN_EVALUATOR_H
 
@@ -10,15 +10,15 @@
 typedef struct sf_evaluator {
     const sf_backend *backend;
     void *state;
-    size_t models; /* weights that are evaluated together, at most */
+    size_t models; /* the most weights that are evaluated together */
 } sf_evaluator;
 
 /* Batches of up to `batch` sequences; the model must outlive the evaluator. It takes as many weights together as suits
  * the backend, but no more than most_models. */
 sf_status sf_evaluator_open(sf_evaluator *out, const sf_machine *machine, sf_work work, const sf_model *model,
                             sf_precision precision, size_t batch, size_t most_models);
-void sf_evaluator_close(sf_evaluator *evaluator); /* one that was not opened is zero, and legal */
-void sf_evaluator_obey(sf_evaluator *evaluator, const atomic_int *stop /* may be NULL: nobody can ask */);
+void sf_evaluator_close(sf_evaluator *evaluator); /* legal for a zeroed one that was not opened */
+void sf_evaluator_obey(sf_evaluator *evaluator, const atomic_int *stop /* may be NULL: never stops */);
 size_t sf_evaluator_workers(const sf_evaluator *evaluator); /* that call an observer, numbered from 0 */
 
 /* Sums over the sequences, for each of S weights. */

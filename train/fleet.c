@@ -62,7 +62,7 @@ static sf_status check_same_shape(const sf_config *a, const sf_config *b) {
                                  "train the others in a fleet of their own");
 }
 
-/* One backend for all: the CPU if the device's own does not support every one of them. */
+/* One backend for all members: the CPU if the device's own does not support all of them. */
 static sf_status choose_backend(const sf_backend **out, const sf_machine *machine, sf_member *const *members,
                                 size_t count) {
     const sf_demand first = sf_member_demand(members[0]);

@@ -1,5 +1,5 @@
-/* Fleets whose members join and leave between epochs, and what checkpoints and checks need of a fleet beyond its public
- * face. */
+/* Fleets whose members join and leave between epochs, and what checkpoints and checks need besides the public functions
+ * of a fleet. */
 #ifndef SF_TRAIN_FLEET_H
 #define SF_TRAIN_FLEET_H
 
@@ -8,13 +8,13 @@
 /* An empty fleet with room for `capacity` members that may share a fleet with this demand. */
 sf_status sf_fleet_open(sf_fleet **out, const sf_backend *backend, const sf_demand *demand, size_t capacity,
                         size_t threads);
-/* Takes the member over, at its initial weights, and gives its place. On failure the member stays the caller's. */
+/* Takes ownership of the member, at its initial weights; *s is its index. On failure the caller still owns it. */
 sf_status sf_fleet_add(sf_fleet *fleet, size_t *s, sf_member *member);
-/* Destroys the member, whatever the backend answers. */
+/* Destroys the member, even if the backend fails. */
 sf_status sf_fleet_remove(sf_fleet *fleet, size_t s);
 
-/* sf_fleet_advance() where a member whose mechanism breaks its rules is no failure of the fleet: sf_member_check() says
- * which it is. */
+/* Like sf_fleet_advance(), but a member whose mechanism breaks its rules is not a failure: sf_member_check() finds
+ * it. */
 sf_status sf_fleet_advance_members(sf_fleet *fleet);
 
 size_t sf_fleet_capacity(const sf_fleet *fleet);
@@ -28,7 +28,7 @@ sf_status sf_fleet_read(const sf_fleet *fleet, size_t s, size_t block, float *va
 sf_status sf_fleet_resume(sf_fleet *fleet, size_t s, const sf_epoch *last, size_t converged_epoch,
                           float *const *blocks /* [1 + moments] */);
 
-/* Losses and accuracies of the weights as they are. */
+/* Losses and accuracies of the current weights. */
 sf_status sf_fleet_evaluate(sf_epoch *out, sf_fleet *fleet, size_t s);
 
 #endif

@@ -201,7 +201,7 @@ static void compare_gradient(sf_golden_path *path, const golden *g, const double
     }
 }
 
-/* One way to compute: loss, logits and gradient of params, in double whatever it computes in. */
+/* One implementation: loss, logits and gradient of params, returned in double. */
 typedef struct engine {
     sf_golden_path *path;
     double *gradient; /* [size] */

@@ -10,7 +10,7 @@ typedef struct sf_machine {
     size_t threads; /* 0: one per core */
     sf_device device;
     const struct sf_backend *backend; /* NULL: that of the device */
-    /* A sentence that the user should read, such as that the CPU computes what the device cannot; may be NULL. */
+    /* Passes on a sentence for the user, for example that the CPU computes what the device cannot; may be NULL. */
     void (*on_note)(void *context, const char *sentence);
     void *context;
 } sf_machine;

@@ -1,4 +1,4 @@
-/* One model of a fleet: its settings, its shape, its data and how far it is. The weights are the backend's. */
+/* One model of a fleet: its settings, its shape, its data and its progress. The backend owns the weights. */
 #ifndef SF_TRAIN_MEMBER_H
 #define SF_TRAIN_MEMBER_H
 
@@ -21,7 +21,7 @@ sf_status sf_member_create(sf_member **out, const char *task, const sf_config *c
                            sf_member *const *others /* [count] */, size_t count, const atomic_int *stop);
 void sf_member_destroy(sf_member *member); /* NULL is legal */
 
-/* Whether the parts of its mechanism kept to their rules: a plug-in's may not. If not, the member can go no further. */
+/* Whether the parts of its mechanism followed their rules; a plug-in's may not. If not, the member cannot continue. */
 sf_status sf_member_check(const sf_member *member);
 
 /* After an epoch: has it converged, is it done? */

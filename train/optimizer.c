@@ -7,7 +7,7 @@
 
 enum { LANES = 16, STRETCH = 1024 };
 
-/* As sums over a row in docs/numerics.md, in double. */
+/* Like sums over a row in docs/numerics.md, in double. */
 static double sum_of_squares(const float *x, size_t count) {
     double sums[LANES] = {0};
     size_t i = 0;
@@ -45,7 +45,7 @@ static void sgd(float *params, float *velocity, const float *gradient, float fac
     }
 }
 
-/* Adam with the L2 penalty inside the gradient; AdamW with the decay beside it. */
+/* Adam adds the L2 penalty to the gradient; AdamW decays the weights separately. */
 static void adam(float *params, float *const *moments, const float *gradient, float factor, const sf_config *config,
                  double lr, size_t step, size_t size) {
     const float beta1 = (float)config->beta1, beta2 = (float)config->beta2, epsilon = (float)config->epsilon;

@@ -6,7 +6,7 @@
 
 #include "semfocus/settings.h"
 
-/* Euclidean norm in double, in a fixed order. Not finite iff some element is not. */
+/* Euclidean norm in double, in a fixed order. Not finite iff some element is not finite. */
 double sf_gradient_norm(const float *gradient, size_t size);
 
 /* min(1, clip / (norm + 1e-6)); 1 where clip is 0. */

@@ -1,16 +1,16 @@
-/* What surrounds the declarations of every public header: C linkage under C++, and names that the shared library
- * exports. What stands outside of a pair of these is internal, and hidden.
+/* SF_API_BEGIN and SF_API_END enclose the declarations of every public header: they give C linkage under C++, and the
+ * shared library exports the names between them. All other names are internal and hidden.
  *
  * Thread safety, unless a header says otherwise: threads may use different objects at the same time, also two handles
  * of the same store folder; one object is used by one thread at a time. Functions that take no object (tables of tasks,
  * mechanisms, settings and figures, parsing, versions) may be called from any thread. The message of a failure
- * (sf_message) belongs to the thread whose call failed. A callback may come from another thread than the one that made
- * the call, and must not destroy or change the object that calls it. */
+ * (sf_message) belongs to the thread whose call failed. A callback may run on another thread than the call that it
+ * belongs to, and must not destroy or change the object that calls it. */
 #ifndef SEMFOCUS_API_H
 #define SEMFOCUS_API_H
 
-/* A request to stop, which long work looks at again and again. The caller owns it, sets it to anything but 0 from any
- * thread or signal handler, and leaves it set until the call that looks at it has returned. */
+/* A request to stop, which long computations poll. The caller owns it, sets it to a nonzero value from any thread or
+ * signal handler, and leaves it set until the call that polls it has returned. */
 #ifdef __cplusplus
 #include <atomic>
 typedef std::atomic<int> sf_stop_flag;

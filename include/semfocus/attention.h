@@ -21,7 +21,7 @@ typedef struct sf_attention {
     size_t globals;                /* extra tokens that see all and are seen by all */
     double arguments[2];           /* of the selector, after k */
     double weighting_arguments[2]; /* of the weighting */
-    struct sf_fault *fault;        /* where it is noted that a part broke its rules; NULL: nowhere */
+    struct sf_fault *fault;        /* records that a part broke its rules; NULL: not recorded */
 } sf_attention;
 
 typedef struct sf_part_info { /* a selector or a weighting, for listings */
@@ -35,7 +35,7 @@ enum { SF_SPELLING_SIZE = 64 };
 sf_status sf_attention_parse(sf_attention *out, const char *text);
 void sf_attention_spell(char out[SF_SPELLING_SIZE], const sf_attention *attention);
 
-/* i-th of the registry; false past the end. */
+/* The i-th entry of the registry; false past the end. */
 int sf_selector_describe(sf_part_info *out, size_t i);
 int sf_weighting_describe(sf_part_info *out, size_t i);
 

@@ -15,23 +15,23 @@ typedef struct sf_benchmark {
     const char *attention; /* as spelled for --attention */
     sf_precision precision;
     size_t threads; /* 0: one per core */
-    double seconds; /* to spend, about */
+    double seconds; /* how long to measure, approximately */
 } sf_benchmark;
 
 typedef struct sf_benchmark_result {
     size_t threads, steps;    /* steps that were timed */
     double ms_per_step;       /* median */
     double ms_per_evaluation; /* of 100 sequences: median */
-    double gflops;            /* arithmetic of the mathematics, nothing computed twice, per second of a step */
-    double peak_share;        /* of what the same threads reach on multiply-adds alone */
+    double gflops;            /* arithmetic of the formulas per second of a step; what is computed twice counts once */
+    double peak_share;        /* gflops as a share of what the same threads reach on multiply-adds alone */
     double evaluation_share;  /* time to evaluate 7000 sequences, divided by that of a training epoch of 5000 */
 } sf_benchmark_result;
 
 /* The shapes by index, NULL past the end. */
 const char *sf_benchmark_shape(size_t i);
 
-/* Multiply-adds per second of this many threads (0: one per core) at once, times two, in 10^9: f32 on vectors, or bf16
- * on the tiles of AMX where there are some. */
+/* Peak of this many threads together (0: one per core): 10^9 multiply-adds per second, times two. f32 on vectors, or
+ * bf16 on AMX tiles if the CPU has them. */
 double sf_benchmark_peak(sf_precision precision, size_t threads);
 
 sf_status sf_benchmark_run(sf_benchmark_result *out, const sf_benchmark *what, double peak_gflops);

@@ -25,7 +25,7 @@ bool sf_criterion_met(const sf_criterion *criterion, const sf_epoch *row, sf_spl
 enum { SF_CRITERION_SIZE = 64 };
 /* "95 % training accuracy", "a training loss of 0.1": what a run reaches. */
 const char *sf_criterion_name(char out[SF_CRITERION_SIZE], const sf_criterion *criterion);
-/* "95 %", "loss 0.1": the same where there is little room. */
+/* "95 %", "loss 0.1": the short form. */
 const char *sf_criterion_short(char out[SF_CRITERION_SIZE], const sf_criterion *criterion);
 
 SF_API_END

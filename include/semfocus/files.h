@@ -1,6 +1,6 @@
 /* Files that appear whole or not at all: reports, figures, exports, checkpoints. They are written under another name,
- * NAME.semfocus-PID-N.part, and renamed when they are complete. What a killed process leaves of them is removed the
- * next time a file is written into the same folder; a living writer holds a lock on its own, and keeps it. */
+ * NAME.semfocus-PID-N.part, and renamed when they are complete. Unfinished files of killed processes are removed the
+ * next time a file is written into the same folder; those of running processes are locked and stay. */
 #ifndef SEMFOCUS_FILES_H
 #define SEMFOCUS_FILES_H
 
@@ -8,8 +8,7 @@
 
 SF_API_BEGIN
 
-/* For a signal handler that ends the process: removes what is being written. Async-signal-safe, for the
- * whole process. */
+/* For a signal handler that ends the process: removes the unfinished files of the whole process. Async-signal-safe. */
 void sf_files_abandon(void);
 
 SF_API_END

@@ -1,5 +1,5 @@
-/* A fleet: models of one shape trained together. A backend advances all of them by one epoch and evaluates them;
- * one model is a fleet of one and computes the same bits alone as among others, with any number of threads.
+/* A fleet: models of one shape trained together. A backend advances all of them by one epoch and evaluates them. One
+ * model is a fleet of size 1. A model gets the same bits alone or among others, and with any number of threads.
  *
  *   sf_fleet *fleet;
  *   sf_fleet_create(&fleet, "even-pairs", configs, count, NULL);   configs as from sf_config_set; recipes are filled in
@@ -34,7 +34,7 @@ typedef enum sf_run_status {
 typedef struct sf_epoch { /* after an epoch, without dropout, over the whole sets; accuracies in percent */
     size_t epoch;         /* from 1; 0 before the first */
     double train_loss, train_accuracy, heldout_loss, heldout_accuracy;
-    double seconds; /* it took, where a store says so */
+    double seconds; /* duration, if it was read from a store */
 } sf_epoch;
 
 typedef struct sf_result {
@@ -47,26 +47,26 @@ typedef struct sf_result {
     char attention[SF_SPELLING_SIZE];     /* as resolved: a mechanism that keeps every key is full */
 } sf_result;
 
-/* Looked at during an epoch; every member may be NULL. */
+/* Polled or called during an epoch; every member may be NULL. */
 typedef struct sf_watch {
     const sf_stop_flag *stop; /* not 0: give up the current epoch */
-    /* How far model s is. Called from any thread: after every training step, or less often or never if that suits the
-     * device. */
+    /* Reports the progress of model s. Called from any thread: after every training step, or less often or never if
+     * that suits the device. */
     void (*on_step)(void *context, size_t s, size_t step, size_t steps);
     void *context;
 } sf_watch;
 
-/* Of `execution`, threads and device count; NULL: the defaults. */
+/* Uses only threads and device of `execution`; NULL: the defaults. */
 sf_status sf_fleet_create(sf_fleet **out, const char *task, const sf_config *configs /* [count] */, size_t count,
                           const sf_execution *execution);
-/* One epoch for every running model. SF_INTERRUPTED if the watch said stop: each model is then as after its own last
- * epoch. Any other failure is the device's: the fleet is then of no use. */
+/* One epoch for every running model. SF_INTERRUPTED if the stop flag of the watch was set: each model is then as it was
+ * after its last complete epoch. After any other failure the fleet can no longer be used. */
 sf_status sf_fleet_advance(sf_fleet *fleet);
 void sf_fleet_watch(sf_fleet *fleet, const sf_watch *watch); /* must outlive the fleet */
 bool sf_fleet_finished(const sf_fleet *fleet);
 size_t sf_fleet_count(const sf_fleet *fleet);
 sf_result sf_fleet_result(const sf_fleet *fleet, size_t s);
-/* Of the weights now: equal iff every bit is. */
+/* Hash of the current weights: equal iff every bit is equal. */
 sf_status sf_fleet_weights_hash(uint64_t *out, const sf_fleet *fleet, size_t s);
 const sf_config *sf_fleet_config(const sf_fleet *fleet, size_t s); /* with the task's recipe */
 const char *sf_fleet_backend(const sf_fleet *fleet);               /* cpu, even if another device was asked for */

@@ -1,11 +1,11 @@
 /* Questions beyond a run's own curve: how its model does on sequences of other lengths, and how far apart two runs are.
  *
  *   sf_length_result result;
- *   sf_length_request request = {.at = SF_AT_LAST, .length = 100, .count = 2000};      trained at 40, asked at 100
+ *   sf_length_request request = {.at = SF_AT_LAST, .length = 100, .count = 2000};      trained at 40, tested at 100
  *   sf_length_generalization(&result, store, &run, &request);
  *
  *   sf_run_distance_result apart;
- *   sf_run_distance(&apart, store, &run, &swapped);      the same run but for --swap-sample 17 */
+ *   sf_run_distance(&apart, store, &run, &swapped);      the same run except for --swap-sample 17 */
 #ifndef SEMFOCUS_FOLLOWUP_H
 #define SEMFOCUS_FOLLOWUP_H
 
@@ -21,16 +21,17 @@ typedef struct sf_length_request {
 } sf_length_request;
 
 typedef struct sf_length_result {
-    size_t trained_length; /* of tsv: data, its longest sequence */
+    size_t trained_length; /* for tsv: data, the length of its longest sequence */
     size_t length, count;
     double loss, accuracy; /* mean cross-entropy; per cent */
 } sf_length_result;
 
-/* The stored model on the first `count` held-out sequences of its task at another length, under the run's data seed. It
- * keeps its weights, its k and its global tokens; positions, padding and kept keys are those of a run of that length (a
- * k that covers it is full attention). At the run's own length and held-out count this is its held-out loss bit by bit,
- * under the same instruction set. Lengths the task cannot sample are SF_BAD_INPUT, and so is any but its own, or more
- * sequences than it holds out, of tsv: data. Threads do not change a bit. */
+/* Evaluates the stored model on the first `count` held-out sequences of its task at another length, under the run's
+ * data seed. It keeps its weights, its k and its global tokens; positions, padding and kept keys are those of a run of
+ * that length (a k that covers it is full attention). At the run's own length and held-out count the result is its
+ * held-out loss bit by bit, under the same instruction set. Lengths the task cannot sample are SF_BAD_INPUT; for tsv:
+ * data, so is any length but its own, and a count above the number of held-out sequences. The result does not depend on
+ * threads. */
 sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const sf_stored_run *run,
                                    const sf_length_request *request);
 
@@ -42,8 +43,8 @@ typedef struct sf_run_distance_result {
     double train_loss_a, train_loss_b, heldout_loss_a, heldout_loss_b;
 } sf_run_distance_result;
 
-/* Between the weights of two runs at their last checkpoints, with the losses of that epoch. Runs whose weights differ
- * in shape or epoch are SF_BAD_INPUT. */
+/* The distance between the weights of two runs at their last checkpoints, with the losses of that epoch. Runs whose
+ * weights differ in shape or epoch are SF_BAD_INPUT. */
 sf_status sf_run_distance(sf_run_distance_result *out, sf_store *store, const sf_stored_run *a, const sf_stored_run *b);
 
 SF_API_END

@@ -1,6 +1,6 @@
-/* The check of golden tensors (the verb parity): are our numbers those of the published model? A golden file
- * (safetensors) holds parameters, a batch, and from them logits, gradients, the gradient norm and the losses of three
- * SGD steps, computed in double elsewhere. */
+/* The check against golden tensors (the command parity): does semfocus compute the numbers of the published model? A
+ * golden file (safetensors) holds parameters and a batch, and the logits, gradients, gradient norm and losses of three
+ * SGD steps that another program computed from them in double. */
 #ifndef SEMFOCUS_GOLDEN_H
 #define SEMFOCUS_GOLDEN_H
 
@@ -26,7 +26,7 @@ typedef struct sf_golden {
 } sf_golden;
 
 /* Error: |a-b|/|b| for logits, losses and the gradient norm; |a-b|/max(|b|, 1e-3 of the gradient norm) for gradients.
- * A file that cannot be read, or is of another shape than its metadata says, is SF_BAD_INPUT. */
+ * A file that cannot be read, or whose shapes disagree with its metadata, is SF_BAD_INPUT. */
 sf_status sf_golden_check(sf_golden *out, const char *path);
 
 SF_API_END

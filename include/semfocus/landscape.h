@@ -1,6 +1,6 @@
-/* The loss around the weights of stored runs: on a plane through them that two random directions span, with the
- * Lipschitz constants that neighbouring points let us estimate. Points are stored as they are computed: an interrupted
- * computation continues, to the same bits.
+/* The loss around the weights of stored runs: on a plane through them that two random directions span, with Lipschitz
+ * constants estimated from neighbouring points. Points are stored as they are computed: an interrupted computation can
+ * be continued and gives the same bits.
  *
  *   sf_landscape *landscape;
  *   sf_landscape_open(&landscape, store, ids, 2, &options);      grid, samples, direction-seed, extent, at
@@ -36,7 +36,7 @@ extern const double sf_lipschitz_shares[SF_LIPSCHITZ_QUANTILES]; /* 0.50, 0.75, 
 typedef struct sf_surface {
     sf_stored_run run;
     size_t epoch;          /* of the weights; 0: initial */
-    uint64_t weights_hash; /* of them */
+    uint64_t weights_hash; /* of the weights */
     size_t grid;
     double extent;
     size_t samples;                      /* training sequences the loss is the mean over */
@@ -48,8 +48,8 @@ typedef struct sf_surface {
     size_t not_finite;                   /* points of the grid */
     sf_lipschitz_curves lipschitz;
     size_t series, style; /* its number in the legend of a figure, and its style: 0 for the first baseline */
-    size_t baseline;      /* the surface it is compared with; its own: with none */
-    double ratios[SF_LIPSCHITZ_QUANTILES]; /* to the baseline's constants in the largest square; NaN: cannot be said */
+    size_t baseline;      /* index of the surface it is compared with; its own index: none */
+    double ratios[SF_LIPSCHITZ_QUANTILES]; /* to the baseline's constants in the largest square; NaN: not known */
     char sentence[768];                    /* how it compares; empty for a baseline */
 } sf_surface;
 
@@ -60,7 +60,7 @@ void sf_landscape_close(sf_landscape *landscape);
 
 typedef struct sf_landscape_watch {
     const sf_stop_flag *stop; /* not 0: keep what is done and return; may be NULL */
-    /* Points of a surface that are there, of how many; one call at a time, from any thread. */
+    /* How many points of a surface are done, of how many. One call at a time, from any thread. */
     void (*on_points)(void *context, size_t surface, size_t done, size_t points);
     void *context;
 } sf_landscape_watch;
@@ -72,7 +72,7 @@ size_t sf_landscape_count(const sf_landscape *landscape);
 const sf_surface *sf_landscape_surface(const sf_landscape *landscape, size_t i);
 double sf_surface_coordinate(const sf_surface *surface, size_t i); /* of row or column i of the grid */
 
-/* The name of a run among the others: its mechanism, and whatever else is needed to distinguish them. */
+/* The name of a run among the others: its mechanism, and what else is needed to distinguish them. */
 enum { SF_SURFACE_NAME_SIZE = 256 };
 void sf_surface_name(char out[SF_SURFACE_NAME_SIZE], const sf_landscape *landscape, size_t i);
 

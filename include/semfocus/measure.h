@@ -1,4 +1,4 @@
-/* Why a mechanism learns as it does: what a stored run's attention makes of its data, in the quantities of the theory.
+/* Why a mechanism learns as it does: the quantities of the theory, measured on a stored run.
  *
  *   sf_analysis *analysis;
  *   sf_analyze(&analysis, store, &run, &(sf_analysis_request){.at = SF_AT_LAST, .split = SF_HELDOUT});
@@ -6,8 +6,8 @@
  *   sf_analysis_destroy(analysis);
  *
  * Over every block, head, sequence and query; D are the scores before softmax, K the kept keys. Without dropout.
- * Results do not depend on threads. Quantiles are exact up to 4096 values and otherwise too near to zero by a factor of
- * less than 2^-11; the extremes and whole numbers up to 4096 are always exact. */
+ * Results do not depend on threads. Quantiles are exact up to 4096 values and otherwise too close to zero, with a
+ * relative error below 2^-11; the extremes and whole numbers up to 4096 are always exact. */
 #ifndef SEMFOCUS_MEASURE_H
 #define SEMFOCUS_MEASURE_H
 
@@ -18,14 +18,14 @@
 SF_API_BEGIN
 
 typedef enum sf_measure {
-    SF_DISPERSION,      /* delta_s: max D - min D over all keys, whatever the mechanism keeps */
+    SF_DISPERSION,      /* delta_s: max D - min D over all keys, kept or not */
     SF_KEPT_DISPERSION, /* delta_h: the same over the kept keys */
-    SF_SEPARATION,      /* Delta_h: from the kept scores to the others; mechanisms that choose by score */
+    SF_SEPARATION,      /* Delta_h: distance of the kept scores from the others; only if chosen by score */
     SF_IN_DEGREE,       /* of each key: how many queries keep it */
-    SF_LN_STABILITY, /* ln xi, the softmax's stability in its input under this mechanism; as the next two, defined for
-                      * mechanisms that the theory of softmax holds for */
-    SF_CONDITION_W,  /* left side, per query: delta_s over all keys of this run */
-    SF_CONDITION_X,  /* the same; the sink ratio is the largest of the query's sequence and head */
+    SF_LN_STABILITY,    /* ln xi, the stability of softmax in its input under this mechanism; like the next two, only
+                           defined where the theory of softmax holds */
+    SF_CONDITION_W,     /* left side, per query: delta_s over all keys of this run */
+    SF_CONDITION_X,     /* the same; the sink ratio is the largest of the query's sequence and head */
     SF_MEASURES
 } sf_measure;
 const char *sf_measure_name(sf_measure measure);
@@ -41,8 +41,8 @@ typedef struct sf_measured {
 typedef struct sf_block_measures { /* of one block, or of all */
     sf_measured measures[SF_MEASURES];
     uint64_t queries, holds_w, holds_x; /* queries with a separation; how many of them meet the conditions */
-    double sink_keys;                   /* keys that the sink ratio counts by: k, or the mean number of kept keys */
-    double largest_token;               /* Xi: greatest norm of a row that attention reads */
+    double sink_keys;                   /* divisor of the sink ratio: k, or the mean number of kept keys */
+    double largest_token;               /* Xi: largest norm of an input row of attention */
     double gamma, upsilon, w1, w2;      /* spectral norms with the bias as a column; the largest of the heads */
 } sf_block_measures;
 
@@ -63,14 +63,14 @@ typedef struct sf_analysis_info {
     size_t epoch; /* of the weights; 0: initial */
     size_t samples, positions, blocks, heads;
     double ln_positions; /* the same bits on every machine, unlike libm's */
-    size_t k;            /* of the spelling, or all */
-    bool has_separation; /* and so conditions, where there is a theory */
-    bool has_theory;     /* of softmax: else stability and conditions are not defined */
+    size_t k;            /* from the spelling, or all keys */
+    bool has_separation; /* and conditions W and X, if has_theory */
+    bool has_theory;     /* of softmax; if not, stability and conditions are not defined */
     const char *weighting, *selector;
-    bool weighting_has_theory; /* else it is the weighting that they are not defined for, and not the selector */
+    bool weighting_has_theory; /* if not, has_theory is false because of the weighting, not the selector */
 } sf_analysis_info;
 
-/* Weights of another instruction set are analyzed as they are; those of another numerics version are refused. Of a
+/* Weights of another instruction set are analyzed as they are; those of another numerics version are refused. For a
  * diverged run, the last weights are the last finite ones. */
 sf_status sf_analyze(sf_analysis **out, sf_store *store, const sf_stored_run *run, const sf_analysis_request *request);
 void sf_analysis_destroy(sf_analysis *analysis);
@@ -80,8 +80,8 @@ const sf_block_measures *sf_analysis_block(const sf_analysis *analysis, size_t b
 const sf_block_measures *sf_analysis_overall(const sf_analysis *analysis);
 void sf_analysis_head_norms(double *gamma, double *upsilon, const sf_analysis *analysis, size_t block, size_t head);
 
-/* The published comparison, quantile by quantile: delta_s of the run with full attention, all else of the other one;
- * separation at 100 - percent and at least 1e-9. */
+/* The published comparison, quantile by quantile: delta_s of the run with full attention, everything else of the other
+ * run; separation at 100 - percent and at least 1e-9. */
 typedef struct sf_comparison {
     double percent, dispersion, kept_dispersion, separation, in_degree, sink_ratio, w, x;
 } sf_comparison;
@@ -93,7 +93,7 @@ void sf_analysis_compare(sf_comparison out[SF_QUANTILES], const sf_analysis *ful
 /* The condition (SF_CONDITION_W or SF_CONDITION_X) in the plane of c1 = delta_h / delta_s and c2 = Delta_h / delta_s:
  * it holds where c1 is less than this. */
 double sf_condition_limit(sf_measure condition, double dispersion, double sink_ratio, double c2);
-/* The same edge seen from c1: the condition holds where c2 is greater than this; INFINITY: for no c2. */
+/* The same boundary as a function of c1: the condition holds where c2 is greater than this; INFINITY: for no c2. */
 double sf_condition_least_c2(sf_measure condition, double dispersion, double sink_ratio, double c1);
 
 /* What training with --every recorded. Block -1: all blocks. */

@@ -10,7 +10,7 @@
  *   sf_paper_result_of(paper)->sentence
  *   sf_paper_close(paper);
  *
- * Verdicts come from what the store holds: without training and measuring, judging tells what was reached before. */
+ * Verdicts come from what the store holds: without training and measuring, judging reports what is there already. */
 #ifndef SEMFOCUS_PAPER_H
 #define SEMFOCUS_PAPER_H
 
@@ -22,7 +22,7 @@
 SF_API_BEGIN
 
 typedef enum sf_paper_word {
-    SF_NOT_RUN,             /* no run of it is there */
+    SF_NOT_RUN,             /* none of its runs is finished */
     SF_NOT_ENOUGH_RUNS,     /* some runs are missing, or the seeds are too few for a test */
     SF_NO_DIFFERENCE_FOUND, /* tested, and not significant in either direction */
     SF_AGREES,              /* significant, in the direction that is stated */
@@ -56,14 +56,15 @@ typedef struct sf_paper sf_paper; /* an entry at a scale */
 sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, sf_precision precision, size_t threads);
 void sf_paper_close(sf_paper *paper);
 const sf_study *sf_paper_study(const sf_paper *paper); /* NULL: it needs no run, or cannot be run yet */
-/* SF_CONDITION_W or SF_CONDITION_X for a figure of formulas, which needs no run; SF_MEASURES else. */
+/* SF_CONDITION_W or SF_CONDITION_X for a figure of formulas, which needs no run; otherwise SF_MEASURES. */
 sf_measure sf_paper_condition(const sf_paper *paper);
 
 enum { SF_PAPER_VALUES_SIZE = 1024 };
 /* The values of a setting (or "task") over the planned runs of a task (NULL: of all), each once, in the order of the
  * plan: "full, topk:5". Returns how many there are; 0 without a study. */
 size_t sf_paper_values(char out[SF_PAPER_VALUES_SIZE], const sf_paper *paper, const char *task, const char *setting);
-/* Whether the entry itself chooses a setting of data, model or training: its recipe does not tell its value. */
+/* Whether the entry itself chooses the value of a setting of data, model or training, which is then not the
+ * recipe's. */
 bool sf_paper_chooses(const sf_paper *paper, const sf_setting *setting);
 
 typedef struct sf_paper_watch {
@@ -72,7 +73,7 @@ typedef struct sf_paper_watch {
     void *context;
 } sf_paper_watch;
 
-/* Measures what the entry needs at the finished runs and keeps it in the store; what is there is not measured again.
+/* Measures what the entry needs of the finished runs and stores it; what is stored already is not measured again.
  * SF_INTERRUPTED if stopped. */
 sf_status sf_paper_measure(sf_paper *paper, sf_store *store, const sf_paper_watch *watch);
 
@@ -82,20 +83,20 @@ typedef struct sf_paper_row { /* one comparison of the entry */
     char what[SF_PAPER_TEXT_SIZE], numbers[SF_PAPER_TEXT_SIZE];
     sf_paper_word word;
     bool judged;      /* by a test; otherwise it is only shown */
-    size_t seeds;     /* that the test is over; 0: none yet */
-    const char *unit; /* what it counts as those: "seed", or "point" of a scatter figure */
-    double least_p;   /* the smallest p-value that so many seeds can give */
-    double p;         /* of the test by itself; NaN: there is nothing to test yet */
+    size_t seeds;     /* in the test; 0: none yet */
+    const char *unit; /* what `seeds` counts: "seed", or "point" of a scatter figure */
+    double least_p;   /* the smallest p-value that this many seeds can give */
+    double p;         /* before correction; NaN: there is nothing to test yet */
     bool favours;     /* the difference lies in the direction that is stated */
     size_t family;    /* comparisons with equal numbers are corrected together */
-    size_t together;  /* how many those are */
-    double corrected; /* p after Holm's correction; NaN as well */
+    size_t together;  /* number of comparisons in the family */
+    double corrected; /* p after Holm's correction; NaN as for p */
     bool has_loss;    /* it is about the training loss, and there are curves */
     sf_loss_speedup loss;
 } sf_paper_row;
 
 typedef struct sf_paper_point { /* of a scatter figure */
-    char name[64];              /* beside the point */
+    char name[64];              /* label of the point */
     const char *series;
     double x, y;
 } sf_paper_point;
@@ -107,24 +108,24 @@ typedef struct sf_paper_result {
     const sf_paper_row *rows; /* [row_count] */
     size_t row_count;
     const sf_paper_point *points;  /* [point_count] */
-    size_t point_count;            /* 0: the entry has no scatter figure, or no point of it is there */
+    size_t point_count;            /* 0: the entry has no scatter figure, or it has no points yet */
     const char *x_title, *y_title; /* of the scatter figure */
 } sf_paper_result;
 
-/* From what the store holds; NULL: there is none yet. */
+/* Uses only what the store holds; store NULL: there is none yet. */
 sf_status sf_paper_judge(sf_paper *paper, sf_store *store);
 const sf_paper_result *sf_paper_result_of(const sf_paper *paper);
 
-/* What an epoch costs here, measured once for each kind of attention and for short and long sequences. */
+/* How long an epoch takes on this machine, measured once per kind of attention and for short and long sequences. */
 typedef struct sf_paper_rates {
     double seconds[8]; /* per unit of work; 0: not measured yet */
 } sf_paper_rates;
 /* Seconds that all the missing runs and measurements of a judged entry take at most, on all cores. */
 sf_status sf_paper_cost(double *seconds, const sf_paper *paper, sf_paper_rates *rates);
 
-/* What every entry shows and says, its command and what we got, as Markdown, from the store alone (NULL: there is
- * none), at one scale, or with SF_SCALES at laptop and paper. "-" is standard output. A file that was not made by this
- * is not replaced; what follows the generated part of one that was is kept. */
+/* Writes Markdown: what every entry shows and states, its command and our result, from the store alone (NULL: there is
+ * none), at one scale, or with SF_SCALES at laptop and paper. "-" is standard output. A file that this function did not
+ * write is not replaced; text after the generated part is kept. */
 sf_status sf_paper_write(const char *path, sf_paper_scale scale, sf_store *store, sf_precision precision);
 
 /* The figures of a judged entry as SVG and their data as CSV, in folder/id; both are created if they do not exist. */

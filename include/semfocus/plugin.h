@@ -20,11 +20,11 @@
  *
  * Rules. The functions of a part may be called by any number of threads at once. They keep no state between calls, and
  * compute the same bits from the same input on every machine: random numbers come from the draws they are given, exp
- * and its like from the host. They do not allocate: a call may be one of millions.
+ * and similar functions from the host. They do not allocate: a call may be one of millions.
  *
- * Versions. Every structure begins with its version and its size; SF_SELECTOR and its like fill in both. Members are
- * only ever appended, and each time the version goes up by one. semfocus takes every version up to its own, and refuses
- * a newer one. A member that is left out is 0: the default. sf_argument and sf_task_info do not change. */
+ * Versions. Every structure begins with its version and its size; SF_SELECTOR and similar macros fill in both. Members
+ * are only ever appended, and each time the version goes up by one. semfocus takes every version up to its own, and
+ * refuses a newer one. A member that is left out is 0: the default. sf_argument and sf_task_info do not change. */
 #ifndef SEMFOCUS_PLUGIN_H
 #define SEMFOCUS_PLUGIN_H
 
@@ -39,9 +39,9 @@
 
 SF_API_BEGIN
 
-typedef struct sf_draws sf_draws; /* a sequence of random numbers that depends on its address alone */
+typedef struct sf_draws sf_draws; /* random numbers, a function of seed, purpose, epoch, step, sample, block and head */
 
-typedef struct sf_plugin_host { /* what a plug-in may call; valid as long as the process */
+typedef struct sf_plugin_host { /* what a plug-in may call; valid until the process ends */
     unsigned version;           /* SF_PLUGIN_HOST_VERSION of the program that loads the plug-in, or a later one */
     size_t size;
     /* Random numbers. bound > 0; the unit is uniform on (0,1), the normal has mean 0 and deviation 1. */
@@ -63,7 +63,7 @@ typedef struct sf_plugin_host { /* what a plug-in may call; valid as long as the
 } sf_plugin_host;
 #define SF_PLUGIN_HOST_VERSION 1
 
-/* A number behind the name of a part: topp:0.9 has one. */
+/* A number after the name of a part: topp:0.9 has one. */
 typedef struct sf_argument {
     const char *letter;  /* how listings show it, e.g. "P"; NULL: there is no such argument */
     const char *meaning; /* for messages, e.g. "the mass to keep" */
@@ -83,14 +83,14 @@ enum {
     SF_BY_VECTORS = 4,  /* at the queries and keys of its head */
 };
 
-/* One head of one block at work on one sequence. */
+/* One head of one block, for one sequence. */
 typedef struct sf_head_input {
     size_t T;                /* positions, without global tokens */
     size_t D;                /* channels of a query or key */
     size_t k;                /* from the spelling */
     const double *arguments; /* [SF_MOST_ARGUMENTS], from the spelling, without k */
     size_t block, head, heads;
-    bool causal;           /* a query sees the keys up to its own position alone */
+    bool causal;           /* a query sees only the keys up to its own position */
     const double *queries; /* SF_BY_VECTORS: [T,D], rows `stride` apart */
     const double *keys;    /* SF_BY_VECTORS: [T,D], rows `stride` apart */
     size_t stride;
@@ -124,18 +124,18 @@ struct sf_selector {
     /* Writes the kept keys in ascending order and returns how many: at least one, all of them visible. `kept` has room
      * for all keys. */
     size_t (*keep)(uint32_t *kept /* [keys] */, const sf_query *query);
-    bool keeps_all_from_k; /* keeps every key where k is their number or more: it is then full attention */
-    bool keeps_k;          /* keeps min(k, keys) keys; by position also: at most so many */
-    bool separates_scores; /* SF_BY_SCORE: no other score lies among the kept ones; measures of separation need it */
+    bool keeps_all_from_k; /* keeps every key if k is at least their number: it is then full attention */
+    bool keeps_k;          /* keeps min(k, keys) keys; with SF_BY_POSITION, at most that many */
+    bool separates_scores; /* SF_BY_SCORE: no other score lies between kept ones; measures of separation need it */
     sf_argument arguments[SF_MOST_ARGUMENTS]; /* after k */
-    /* Most keys that a query ever keeps, where that is less than all: memory for the others is saved. May be NULL. */
+    /* The largest number of keys that a query can keep, if less than all: saves memory. May be NULL. */
     size_t (*most_kept)(size_t keys, size_t k, const double *arguments);
     /* Called once per block, head and sequence, before keep(): writes `scratch`, which keep() reads as
      * query->prepared. scratch_size says how many bytes that takes, from T, D, k, arguments and heads alone. Both or
      * neither. */
     size_t (*scratch_size)(const sf_head_input *head);
     void (*prepare)(void *scratch /* aligned to 64 bytes */, const sf_head_input *head);
-    bool not_causal; /* lets a query see what comes after it: not for causal models */
+    bool not_causal; /* a query depends on later positions: not for causal models */
 };
 
 /* The kept keys of one query. */
@@ -167,8 +167,8 @@ struct sf_weighting {
     void (*weigh_backward)(double *dscores /* [kept] */, const double *dweights /* [kept] */,
                            const double *weights /* [kept] */, const double *scores /* [kept] */,
                            const sf_weighing *row);
-    /* What is proven of softmax holds: stability xi, conditions W and X, Lipschitz bounds. Else they are not defined.
-     * Belongs to softmax alone. */
+    /* The theory of softmax holds: stability xi, conditions W and X, Lipschitz bounds. Otherwise they are not defined.
+     * Only for softmax itself. */
     bool has_softmax_theory;
     bool not_causal;
     /* Instead of the two above, for weights that depend on other queries. This version of semfocus cannot run them. */
@@ -180,7 +180,7 @@ struct sf_weighting {
 /* A query's scores as a transform sees them. */
 typedef struct sf_score_row {
     size_t query, count;
-    const uint32_t *keys; /* [count]: whose scores they are */
+    const uint32_t *keys; /* [count]: the keys of the scores */
     size_t visible;       /* keys of the query */
     size_t head, heads;
     const double *arguments;
@@ -197,8 +197,8 @@ typedef struct sf_vector_place {
 #define SF_SCORE_TRANSFORM_VERSION 1
 #define SF_SCORE_TRANSFORM         .version = SF_SCORE_TRANSFORM_VERSION, .size = sizeof(sf_score_transform)
 
-/* What is done to scores before the selection, or to queries and keys before their product. This version of semfocus
- * cannot run them. */
+/* Changes scores before the selection, or queries and keys before their product. This version of semfocus cannot run
+ * them. */
 typedef struct sf_score_transform {
     unsigned version;
     size_t size;
@@ -236,7 +236,7 @@ struct sf_task {
 #define SF_PLUGIN         .version = SF_PLUGIN_VERSION, .size = sizeof(sf_plugin)
 
 /* What a plug-in registers: lists that end with NULL; a list that is left out is empty. Names are lower-case letters,
- * digits and '-', from a letter on. */
+ * digits and '-', and begin with a letter. */
 typedef struct sf_plugin {
     unsigned version;
     size_t size;
@@ -251,15 +251,15 @@ typedef struct sf_plugin {
  * with this host. */
 const sf_plugin *sf_plugin_entry(const sf_plugin_host *host);
 
-/* For programs that load plug-ins. Load them before anything else is done: nothing else of the library may be at work
- * meanwhile, on any thread. A file that is already loaded is passed over. SF_BAD_INPUT, with a sentence and nothing
- * registered, if the file is not a plug-in that this version can run. */
+/* For programs that load plug-ins. Load them first: no other function of the library may run at the same time, on any
+ * thread. A file that is already loaded is skipped. SF_BAD_INPUT, with a sentence and nothing registered, if the file
+ * is not a plug-in that this version can run. */
 sf_status sf_plugin_load(const char *path);
 /* Every file of a list. */
 sf_status sf_plugin_load_all(const char *paths, char separator);
 
-/* The same for parts that a program has itself. `file` is where their code is, "/proc/self/exe" for the program: its
- * hash stands for them in the ids of runs. The table and all that it points to stay valid. */
+/* The same for parts that are compiled into the program. `file` is the file with their code, "/proc/self/exe" for the
+ * program; its hash enters the ids of runs that use them. The table and all that it points to stay valid. */
 sf_status sf_plugin_register(const sf_plugin *plugin, const char *file);
 /* What a plug-in's entry point receives. */
 const sf_plugin_host *sf_plugin_host_table(void);

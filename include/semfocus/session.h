@@ -1,6 +1,6 @@
-/* A session: does what is missing of a list of runs, into a store. Runs that are done are skipped, unfinished ones go
- * on where their checkpoint left them, failed ones are tried again; runs that another process is at are left to it, and
- * taken over if it dies. */
+/* A session trains the missing runs of a list and stores them. Finished runs are skipped, unfinished ones continue from
+ * their checkpoint, failed ones are tried again; runs that another process is training are left to it, and taken over
+ * if it dies. */
 #ifndef SEMFOCUS_SESSION_H
 #define SEMFOCUS_SESSION_H
 
@@ -16,8 +16,8 @@ typedef enum sf_event_kind {
     SF_EVENT_FINISHED, /* also for runs that were done before */
     SF_EVENT_STOPPED,  /* on request; checkpointed */
     SF_EVENT_FAILED,   /* `message` says why */
-    SF_EVENT_WAITING,  /* the rest is under way elsewhere */
-    SF_EVENT_NOTE,     /* `message` should be read: what the CPU computes instead of the device, and why */
+    SF_EVENT_WAITING,  /* other processes are training the rest */
+    SF_EVENT_NOTE,     /* `message` is for the user: what the CPU computes instead of the device, and why */
 } sf_event_kind;
 
 typedef struct sf_event {

@@ -1,7 +1,8 @@
-/* The one table of settings: it feeds the command line, study files, --help and whatever else names a setting.
+/* The one table of settings: it feeds the command line, study files, --help and everything else that names a setting.
  *
- * What a run is (its data, model, training and precision) is an sf_config; what a command wants beside that (where the
- * store is, how many threads, what is printed) is an sf_options. Each setting says which of the two it is a member of.
+ * What a run is (its data, model, training and precision) is an sf_config; everything else that a command needs (where
+ * the store is, how many threads, what is printed) is an sf_options. Each setting says which of the two it is a member
+ * of.
  *
  *   sf_config config;
  *   sf_config_init(&config);                       every default
@@ -59,7 +60,7 @@ typedef struct sf_config {
     sf_given given;
 } sf_config;
 
-/* How runs are computed and saved, which changes none of their numbers. */
+/* How runs are computed and saved; does not change their numbers. */
 typedef struct sf_execution {
     int64_t threads; /* 0: one per core */
     int64_t device;  /* sf_device */
@@ -68,7 +69,7 @@ typedef struct sf_execution {
 
 void sf_execution_init(sf_execution *execution); /* every default */
 
-/* What a command wants beside the runs. */
+/* What a command needs besides the settings of its runs. */
 typedef struct sf_options {
     sf_execution execution;
     int64_t json, quiet;
@@ -103,18 +104,18 @@ typedef enum sf_setting_group {
     SF_GROUP_OUT = 128,        /* where it is written */
     SF_GROUP_STORE = 256,      /* the run store */
     SF_GROUP_QUERY = 512,      /* which runs */
-    SF_GROUP_EXPORT = 1024,    /* what of a run is exported */
+    SF_GROUP_EXPORT = 1024,    /* what is exported from a run */
     SF_GROUP_STUDY = 2048,     /* how a study is done */
     SF_GROUP_SAVING = 4096,    /* how runs are saved */
-    SF_GROUP_REPORT = 8192,    /* what is drawn of the results */
-    SF_GROUP_WEIGHTS = 16384,  /* which weights of a run are looked at */
-    SF_GROUP_ANALYSIS = 32768, /* on which data, and what is told */
-    SF_GROUP_SURFACE = 65536,  /* of which plane around them */
-    SF_GROUP_SAMPLES = 131072, /* on how many sequences */
-    SF_GROUP_LENGTHS = 262144, /* on how long ones */
-    SF_GROUP_GOAL = 524288,    /* what converged means */
-    SF_GROUP_PLUGIN = 1048576, /* what is loaded before anything else */
-    SF_GROUP_PAPER = 2097152   /* how much of the paper */
+    SF_GROUP_REPORT = 8192,    /* figures and plots of the results */
+    SF_GROUP_WEIGHTS = 16384,  /* which weights of a run are examined */
+    SF_GROUP_ANALYSIS = 32768, /* on which data, and what is reported */
+    SF_GROUP_SURFACE = 65536,  /* the plane of the loss surface */
+    SF_GROUP_SAMPLES = 131072, /* how many sequences are evaluated */
+    SF_GROUP_LENGTHS = 262144, /* at which lengths */
+    SF_GROUP_GOAL = 524288,    /* when a run counts as converged */
+    SF_GROUP_PLUGIN = 1048576, /* which plug-ins are loaded */
+    SF_GROUP_PAPER = 2097152   /* at which scale the paper is repeated */
 } sf_setting_group;
 
 /* What a run depends on, and what a study takes: on the command line and in a file. */

@@ -20,7 +20,7 @@ typedef enum sf_status {
 } sf_status;
 
 const char *sf_message(void);
-/* The name of the setting that the message is about; "": of none. */
+/* The name of the setting that the message is about; "" if none. */
 const char *sf_message_setting(void);
 
 SF_API_END

@@ -3,8 +3,8 @@
  * A run's id is the hash of everything that changes its numbers. Its curve, its status and its checkpoint can never
  * disagree after a crash: the database names the valid checkpoint, and rows newer than it are computed again.
  *
- * Rows are sealed when they are written and verified when they are read: what a call gives is what was written, or it
- * is SF_IO_ERROR with a sentence that names the run, what disagrees and what to do. */
+ * Rows are sealed when they are written and verified when they are read: a call returns exactly what was written, or
+ * SF_IO_ERROR with a sentence that names the run, what disagrees and what to do. */
 #ifndef SEMFOCUS_STORE_H
 #define SEMFOCUS_STORE_H
 
@@ -24,8 +24,8 @@ typedef struct sf_store sf_store;
 typedef enum sf_store_access {
     SF_STORE_READ,
     SF_STORE_WRITE,
-    SF_STORE_INSPECT, /* to read, even where the list of runs is damaged: sf_store_check_list() tells */
-    SF_STORE_MEND     /* to write, likewise: sf_store_delete() */
+    SF_STORE_INSPECT, /* to read, even if the list of runs is damaged, which sf_store_check_list() reports */
+    SF_STORE_MEND     /* to write, likewise; for sf_store_delete() */
 } sf_store_access;
 
 enum { SF_RUN_ID_SIZE = 17, SF_RUN_MESSAGE_SIZE = 512 };
@@ -33,7 +33,7 @@ enum { SF_RUN_ID_SIZE = 17, SF_RUN_MESSAGE_SIZE = 512 };
 typedef struct sf_stored_run {
     int64_t number; /* of the run within the store */
     char id[SF_RUN_ID_SIZE];
-    char earlier_id[SF_RUN_ID_SIZE]; /* that an earlier version gave it, and its files are named by; empty: none */
+    char earlier_id[SF_RUN_ID_SIZE]; /* given by an earlier version, and used in its file names; empty: none */
     char task[SF_PATH_SIZE], attention[SF_SPELLING_SIZE];
     int64_t seed;
     char status[16];                         /* pending, running, done, diverged, failed */
@@ -56,7 +56,7 @@ typedef struct sf_stored_run {
 /* A store opened for writing is created if it does not exist. */
 sf_status sf_store_open(sf_store **out, const char *folder, sf_store_access access);
 void sf_store_close(sf_store *store);
-/* False: the store is of an earlier version, whose rows have no seals; values are checked for their ranges alone. */
+/* False: the store is of an earlier version, whose rows have no seals; only the ranges of values are checked. */
 bool sf_store_is_sealed(const sf_store *store);
 
 /* Calls `each` for every run, or those for which the SQL condition `where` (may be NULL or "") holds, oldest first. */
@@ -65,7 +65,7 @@ sf_status sf_store_each_run(sf_store *store, const char *where, void (*each)(voi
 /* The ids alone, not verified: for callers that then look at the runs one by one. */
 sf_status sf_store_each_id(sf_store *store, const char *where, void (*each)(void *context, const char *id),
                            void *context);
-/* By id, by the one that an earlier version gave, or by an unambiguous beginning of either. */
+/* By id, by the id that an earlier version gave, or by an unambiguous prefix of either. */
 sf_status sf_store_find(sf_stored_run *out, sf_store *store, const char *id);
 sf_status sf_store_each_epoch(sf_store *store, const sf_stored_run *run,
                               void (*each)(void *context, const sf_epoch *row), void *context);
@@ -86,8 +86,8 @@ sf_status sf_store_check(sf_store *store, const sf_stored_run *run);
 /* The same for what belongs to no run: the database file, its tables, the list of runs. */
 sf_status sf_store_check_list(sf_store *store);
 
-/* Removes a run, its rows and its checkpoints, damaged or not, and repairs the list of runs. `id` is what the store
- * says, or an unambiguous beginning of it; *removed is the whole. A run that a process is training is refused. */
+/* Removes a run, its rows and its checkpoints, damaged or not, and repairs the list of runs. `id` is the id in the
+ * store or an unambiguous prefix of it; *removed is the whole id. A run that a process is training is refused. */
 sf_status sf_store_delete(char removed[SF_RUN_ID_SIZE], sf_store *store, const char *id);
 
 /* The id a run of this task with these settings has; fills the settings with the task's recipe. It is the hash of the

@@ -9,7 +9,7 @@
  *   sf_session_run(store, &(sf_session){.runs = sf_study_runs(study, &count), .count = count});
  *   sf_study_judge(study, store);                           then sf_study_group(study, i), their verdicts
  *
- * Without more, a study compares full,topk:5 over six seeds, the fewest that can be tested. */
+ * By default, a study compares full,topk:5 over six seeds, the fewest that allow a test. */
 #ifndef SEMFOCUS_STUDY_H
 #define SEMFOCUS_STUDY_H
 
@@ -40,13 +40,14 @@ sf_status sf_study_read(sf_study *study, const char *path);
 /* The settings of the study itself (store, threads, ...), as far as they were set. */
 void sf_study_options(sf_options *out, const sf_study *study);
 
-/* When a run counts as converged, "95" (percent training accuracy, the default) or "loss:0.1": no property of a run. */
+/* When a run counts as converged, "95" (percent training accuracy, the default) or "loss:0.1": a property of the study,
+ * not of a run. */
 sf_status sf_study_converge_at(sf_study *study, const char *text);
 const sf_criterion *sf_study_criterion(const sf_study *study);
 
-/* Spans the grids; every run is checked, and identified. */
+/* Expands the grids; checks every run and computes its id. */
 sf_status sf_study_plan(sf_study *study);
-/* Refuses a plan whose runs would stop before what sf_study_judge() looks for, the study's criterion. */
+/* Refuses a plan whose runs would stop before they meet the study's criterion, which sf_study_judge() looks for. */
 sf_status sf_study_check_stops(const sf_study *study);
 /* Instead: the runs a store holds, or those for which the SQL condition holds. */
 sf_status sf_study_plan_stored(sf_study *study, sf_store *store, const char *where);
@@ -59,17 +60,17 @@ enum { SF_VARIANT_SIZE = 192 };
 typedef enum sf_conclusion {
     SF_UNTOLD,         /* nothing to compare: neither converged, or was never measured */
     SF_TOO_FEW_SEEDS,  /* for a test */
-    SF_NO_DIFFERENCE,  /* was found, which does not make them equal */
+    SF_NO_DIFFERENCE,  /* none was found, which does not mean that they are equal */
     SF_EQUAL,          /* the interval of the difference lies within a margin */
     SF_BETTER,         /* faster, or more accurate: significant after correction */
-    SF_WORSE,          /* as well */
+    SF_WORSE,          /* slower, or less accurate: likewise */
     SF_BOTH_AT_CHANCE, /* accuracy only */
     SF_CONCLUSIONS
 } sf_conclusion;
 const char *
 sf_conclusion_word(sf_conclusion finding); /* "untold", "too few seeds", "no difference found", "equal", ... */
 
-typedef struct sf_group { /* the runs of one task and variant: all but the seed is equal */
+typedef struct sf_group { /* the runs of one task and variant, which differ only in the seed */
     const char *task;
     char name[SF_VARIANT_SIZE]; /* the mechanism, and other settings that vary; or the variant */
     size_t runs, begun;         /* planned; with at least one epoch, or diverged */
@@ -86,21 +87,21 @@ typedef struct sf_group { /* the runs of one task and variant: all but the seed 
     bool at_chance;        /* last_heldout does not differ from guessing */
     double epoch_seconds;  /* median; NaN: not measured, or these runs did not share the machine equally with one
                               another and with the baseline's */
-    size_t baseline;       /* index of the group it is compared with; its own: with none */
-    double speedup, low, high;                      /* against the baseline, paired by seed; NaN: cannot be said */
-    bool at_least, at_most;                         /* the speed-up is only a bound: some runs never got there */
-    double p_speed, p_accuracy;                     /* of a test that stands alone */
+    size_t baseline;       /* index of the group it is compared with; its own index: none */
+    double speedup, low, high;                      /* against the baseline, paired by seed; NaN: unknown */
+    bool at_least, at_most;                         /* the speed-up is only a bound: some runs did not converge */
+    double p_speed, p_accuracy;                     /* before correction */
     double corrected_p_speed, corrected_p_accuracy; /* for all comparisons of the task */
-    size_t speed_tests, accuracy_tests;             /* how many these are */
+    size_t speed_tests, accuracy_tests;             /* number of these comparisons */
     double accuracy_difference, accuracy_low, accuracy_high; /* after the last epoch, points */
     sf_conclusion speed, accuracy;
     const char *sentence;      /* the verdict; empty for the baseline */
-    size_t mechanism;          /* the first group of the same mechanism on the same data: together they are a grid */
+    size_t mechanism;          /* the first group of the same mechanism on the same data; these groups form a grid */
     size_t rival;              /* the first group of the mechanism that this one is compared with there */
     bool is_best;              /* the setting of that grid with which it converges soonest */
     size_t best_rival;         /* the baseline's mechanism at its best setting; its own index: none */
     const char *best_sentence; /* the verdict between these two; empty: there is none */
-    const char *note;          /* which mechanisms that were asked for are the same as this one, and why; or empty */
+    const char *note;          /* which requested mechanisms are the same as this one, and why; or empty */
 } sf_group;
 
 /* Reads the results of the planned runs. Groups come in the order of the plan, task by task. */
@@ -111,10 +112,10 @@ const sf_group *sf_study_group(const sf_study *study, size_t i);
 size_t sf_study_member(const sf_study *study, size_t group, size_t member);
 /* The epoch in which a finished run met the criterion; 0: in none. */
 size_t sf_study_arrival(const sf_study *study, size_t run);
-/* What sf_study_judge() read of a run: up to the epochs asked for; *finished says whether it counts. */
+/* The curve of a run as sf_study_judge() read it, up to the requested epochs; *finished says whether it counts. */
 const sf_epoch *sf_study_curve(const sf_study *study, size_t run, size_t *count, bool *finished);
 
-/* Whether a session would find nothing to do for the run: its results are there, and its checkpoints, too. */
+/* Whether a session would find nothing to do for the run: its results and checkpoints are in the store. */
 bool sf_study_is_done(const sf_study *study, size_t run);
 
 /* Seconds that an epoch of a run may take on one core, estimated by training a few of its batches. */
@@ -122,7 +123,7 @@ sf_status sf_study_epoch_seconds(double *out, const sf_planned_run *run);
 /* How many runs a session of this study trains at a time; threads 0: one per core. */
 size_t sf_study_workers(const sf_study *study, size_t threads);
 
-/* The paper's ten seeds, then others drawn from them; for a number of seeds. */
+/* The i-th seed of a study with a given number of seeds: the paper's ten, then others drawn from them. */
 uint32_t sf_study_seed(size_t i);
 
 SF_API_END

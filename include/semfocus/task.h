@@ -38,13 +38,14 @@ sf_task_info sf_task_describe(const sf_task *task);
 /* Whether the task can sample this length. */
 sf_status sf_task_check_length(const sf_task *task, size_t length);
 
-/* The chance level: what always giving the most frequent label scores on sequences of this length, in percent. */
+/* The chance level: the accuracy of always giving the most frequent label on sequences of this length, in percent. */
 double sf_task_chance(const sf_task *task, size_t length);
 
-/* The label of a sequence by an independent solver; a sequence that is not of the task is SF_BAD_INPUT. */
+/* The label of a sequence by an independent solver; a sequence that the task cannot produce is SF_BAD_INPUT. */
 sf_status sf_task_solve(int32_t *label, const sf_task *task, const int32_t *tokens /* [count] */, size_t count);
 
-/* Sample i depends on (task, seed, split, length, i) alone. Length is the task's: sequences may come out shorter. */
+/* Sample i depends on (task, seed, split, length, i) alone. Sequences may be shorter than `length`, depending on the
+ * task. */
 sf_status sf_dataset_sample(sf_dataset **out, const sf_task *task, sf_split split, uint32_t seed, size_t count,
                             size_t length);
 
@@ -56,7 +57,7 @@ sf_status sf_dataset_read(sf_dataset **out, const char *path);
  * not at all. */
 sf_status sf_dataset_write(const sf_dataset *data, const char *path);
 
-/* Splits off a seeded share of the rows: what a user's file without a held-out partner gets. */
+/* Splits off a random share of the rows by seed, for a user's file without a separate held-out file. */
 sf_status sf_dataset_hold_out(sf_dataset **training, sf_dataset **heldout, const sf_dataset *all, uint32_t seed,
                               double share);
 
@@ -66,7 +67,7 @@ const int32_t *sf_dataset_tokens(const sf_dataset *data, size_t i, size_t *count
 int32_t sf_dataset_label(const sf_dataset *data, size_t i);
 int32_t sf_dataset_largest_token(const sf_dataset *data);
 int32_t sf_dataset_largest_label(const sf_dataset *data);
-/* Percent of the sequences that have the most frequent label: what always giving it scores. 0 without sequences. */
+/* Percent of the sequences that have the most frequent label: the accuracy of always giving it. 0 without sequences. */
 sf_status sf_dataset_majority(double *out, const sf_dataset *data);
 void sf_dataset_destroy(sf_dataset *data);
 

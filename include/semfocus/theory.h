@@ -1,6 +1,6 @@
-/* What the theory says of a stored model, and what the model does: Lipschitz bounds from its weights, the local
- * Lipschitz constants of its attention layers, and how stable its kept keys are. docs/theory.md derives every constant
- * and states its norms and domain.
+/* The theory applied to a stored model, and measurements of it: Lipschitz bounds from its weights, the local Lipschitz
+ * constants of its attention layers, and how stable its kept keys are. docs/theory.md derives every constant and states
+ * its norms and domain.
  *
  *   sf_theory *theory;
  *   const sf_bounds *bounds;
@@ -9,7 +9,7 @@
  *   bounds->blocks[0].attention_input[SF_BOUND_PROVEN]
  *   sf_theory_close(theory);
  *
- * A constant may be infinite (a separation of 0, e^dispersion beyond double): not finite in JSON is null. */
+ * A constant may be infinite (a separation of 0, e^dispersion beyond double): in JSON it is then null. */
 #ifndef SEMFOCUS_THEORY_H
 #define SEMFOCUS_THEORY_H
 
@@ -28,16 +28,16 @@ typedef struct sf_theory sf_theory;
 
 typedef struct sf_theory_options {
     sf_weights_at at;
-    sf_split split;   /* the sequences looked at */
+    sf_split split;   /* the sequences examined */
     size_t samples;   /* how many, at least 1; as many as there are if there are fewer */
-    size_t threads;   /* 0: every core */
+    size_t threads;   /* 0: one per core */
     double perturbed; /* how far the weights are moved along the first direction of the loss surface */
     uint32_t direction_seed;
     double share; /* of queries, keys and rows that lie in the domain of the bounds, above 0; 1: all of them */
 } sf_theory_options;
 
 sf_status sf_theory_open(sf_theory **out, sf_store *store, const sf_stored_run *run, const sf_theory_options *options);
-void sf_theory_close(sf_theory *theory); /* NULL is legal; results go with it */
+void sf_theory_close(sf_theory *theory); /* NULL is legal; also frees the results */
 
 /* Three constants for each quantity. */
 typedef enum sf_bound_kind {
@@ -54,8 +54,8 @@ typedef struct sf_bound_domain { /* what the inputs of a block have in common; t
     double separation;           /* of kept from other scores, at least; INFINITY where no kept set depends on scores */
     double in_degree;            /* queries that keep a key, at most */
     double fewest_kept, most_kept;             /* keys of a query */
-    double token_norm;                         /* of a row the attention gets, at most */
-    double attention_deviation, mlp_deviation; /* sqrt(variance + epsilon) of a row a norm gets, at least */
+    double token_norm;                         /* of an input row of the attention, at most */
+    double attention_deviation, mlp_deviation; /* sqrt(variance + epsilon) of an input row of a norm, at least */
 } sf_bound_domain;
 
 typedef struct sf_block_bounds {
@@ -86,10 +86,10 @@ sf_status sf_theory_bounds(const sf_bounds **out, sf_theory *theory);
 typedef struct sf_block_lipschitz { /* of one attention layer, over the samples */
     double least, lower_quartile, median, upper_quartile, largest;
     double largest_over_root;  /* largest / sqrt(T) */
-    double largest_over_law;   /* largest / length_law; NAN, as the next, under a weighting without bounds */
+    double largest_over_law;   /* largest / length_law; like the next, NAN under a weighting without bounds */
     double largest_over_bound; /* largest / the local bound of the same weights and inputs */
     double mean_iterations;
-    size_t most_iterations, unconverged; /* samples that reached the most allowed */
+    size_t most_iterations, unconverged; /* unconverged: samples that reached the limit */
 } sf_block_lipschitz;
 
 typedef struct sf_local_lipschitz {

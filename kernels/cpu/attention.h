@@ -17,7 +17,7 @@
 /* One head of one sequence: where its rows lie and the addresses of its random numbers. */
 typedef struct sf_head {
     const sf_job *job;
-    size_t first_query, queries; /* whose part is computed: of the dense kernel, all */
+    size_t first_query, queries; /* that are computed; the dense kernel computes all */
     const sf_trace *trace;
     size_t stride;         /* of q, k, v rows: 3 * H * Cp */
     size_t context_stride; /* H * Cp */
@@ -28,13 +28,13 @@ typedef struct sf_head {
     const float *dcontext;
     sf_weight_drop drop;
     sf_index key_index;
-    const sf_head_state *state; /* for selectors that look at vectors or prepare */
+    const sf_head_state *state; /* for selectors that use vectors or prepare() */
 } sf_head;
 
-/* score_scale * k, transposed: scores are the product of queries and it. */
+/* score_scale * k, transposed: the right factor in scores = queries times keys. */
 sf_right sf_scaled_keys(const sf_head *head);
 
-/* Offers the head's queries, a part for each tile of them. */
+/* Offers the head's queries to other workers, one part per tile of queries. */
 void sf_share_queries(const sf_head *head, const void *task, sf_take_parts *take_parts);
 
 /* context = weights(q, k) v;  backward fills dq, dk, dv from dcontext. The kept kernel adds to dk and dv, which must be

@@ -1,7 +1,7 @@
-/* Every key kept, softmax: a tile of queries and keys at a time, which stays in the nearest cache, so memory is linear
- * in T. The forward pass knows the largest score of a row only at the end and corrects what it summed up so far as it
- * goes; the backward pass computes weights again from two numbers per row, and from scores that are kept where T is
- * small. */
+/* Every key kept, softmax: one tile of queries and keys at a time, which stays in the nearest cache, so memory is
+ * linear in T. The forward pass knows the largest score of a row only at the end, and rescales its sums when a larger
+ * score appears; the backward pass computes weights again from two numbers per row, and from scores that are stored if
+ * T is small. */
 #include <math.h>
 
 #include "base/sizes.h"
@@ -25,15 +25,15 @@ void sf_share_queries(const sf_head *head, const void *task, sf_take_parts *take
     sf_offer_share(head->job->offer, task, parts, take_parts, head->job->work);
 }
 
-/* What the parts of a head share: a part is SF_QUERY_TILE queries. */
+/* What the parts of a head have in common; a part is SF_QUERY_TILE queries. */
 typedef struct shared_head {
     const sf_head *head;
     sf_right keys_t, values; /* forward */
     sf_right values_t, keys; /* backward, with keys_t */
 } shared_head;
 
-/* Queries of a part whose scores are worked on at once: few for the tiles of AMX, whose stores want them in the
- * first-level cache. */
+/* Queries of a part whose scores are computed at once: few for AMX tiles, so that their stores stay in the first-level
+ * cache. */
 #if defined(__AMX_TILE__)
 enum { ROWS = 32 };
 #else
@@ -42,14 +42,14 @@ enum { ROWS = SF_QUERY_TILE };
 
 enum { TILE_WORDS = SF_KEY_TILE / 64 };
 
-/* Whether the trace has room for what dropout draws of a tile's keys. Of later ones it is drawn again, so that memory
- * stays linear in T. */
+/* Whether the trace has room for the dropout mask of a tile's keys. For later keys the mask is drawn again, so that
+ * memory stays linear in T. */
 static bool is_traced(size_t first_key) {
     _Static_assert(SF_DRAWN_KEYS % SF_KEY_TILE == 0, "a tile is traced as a whole");
     return first_key < SF_DRAWN_KEYS;
 }
 
-/* Whether scores are kept for the backward pass, which computes them again otherwise. */
+/* Whether scores are stored for the backward pass, which otherwise computes them again. */
 static bool is_scored(const sf_head *head) {
     return head->job->gradient != NULL && sf_scored_row(head->job->plan->model->shape.T) > 0;
 }
@@ -76,7 +76,7 @@ static void score_tile(const shared_head *by, sf_left queries, const sf_softmax_
             tile->queries, sf_padded(tile->keys), by->head->job->plan->rows.Cp);
 }
 
-/* Shrinks what the context holds of earlier keys, and adds what these keys give. */
+/* Scales down the contributions of earlier keys to the context, and adds those of these keys. */
 static void forward_tile(const shared_head *by, sf_left queries, sf_softmax_sums *sums, const sf_softmax_tile *tile) {
     const sf_head *head = by->head;
     const size_t Cp = head->job->plan->rows.Cp, stride = head->context_stride, rows = tile->queries;
@@ -98,7 +98,7 @@ static void begin_sums(sf_softmax_sums *sums) {
     }
 }
 
-/* Divides the weights by their totals: the contexts, which are fewer. */
+/* Divides by the totals of the weights: the contexts, which are fewer numbers than the weights. */
 static void end_sums(const sf_softmax_sums *sums, const sf_head *head, size_t query) {
     const size_t Cp = head->job->plan->rows.Cp, rows = sf_smaller(head->job->plan->model->shape.T - query, ROWS);
     sf_softmax_stats *stats = stats_of(head) + query;
@@ -142,8 +142,8 @@ typedef struct query_rows { /* and their contexts' gradients */
     sf_left q, dcontext;
 } query_rows;
 
-/* Weights on the tile, the scores' gradients on dtile, and dq. dots are dcontext . context: the means of the
- * weights' gradients under the weights. */
+/* Weights on the tile, the scores' gradients on dtile, and dq. dots are dcontext . context: the means of the weights'
+ * gradients, weighted by the weights. */
 static void backward_tile(const shared_head *by, query_rows of, const sf_softmax_tile *tile, float *dtile) {
     const sf_head *head = by->head;
     const sf_cpu_plan *plan = head->job->plan;

@@ -1,6 +1,6 @@
 /* Any kept set under any weighting. Scores of all keys are computed only for selectors that choose by score; everything
- * after the selection touches the kept keys alone. Softmax and top-k have fast paths, all else goes through the vtables
- * of the attention room in double. */
+ * after the selection touches only the kept keys. Softmax and top-k have fast paths; everything else goes through the
+ * vtables of attention/, in double. */
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/selection.h"
 #include "kernels/cpu/simd.h"
@@ -8,7 +8,7 @@
 typedef struct kept_row { /* one query's part of the trace */
     const uint32_t *keys;
     float *weights;
-    const float *factors; /* what dropout makes of the weights; NULL: it leaves them */
+    const float *factors; /* of dropout on the weights; NULL: no dropout */
     double *scores;       /* NULL under softmax */
     size_t count;
 } kept_row;
@@ -72,7 +72,7 @@ static void select_by_score(const sf_head *head, sf_right keys_t) {
     }
 }
 
-/* `vectors` vectors of the sum of factors[n] * rows[keys[n]]: a constant where this is inlined. */
+/* The first `vectors` (a constant where this is inlined) vectors of the sum of factors[n] * rows[keys[n]]. */
 INLINE void mix_columns(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors,
                         size_t count, size_t vectors) {
     vf sums[HELD] = {{0}};
@@ -135,12 +135,12 @@ static void softmax(float *weights, size_t count) {
     for (size_t n = 0; n < count; n++) weights[n] *= inverse;
 }
 
-/* VL queries that keep as many keys each, at most one for each partial sum of a row: a lane each. */
+/* VL queries, one per lane, that keep the same number of keys: at most as many as a row has partial sums. */
 typedef struct query_lanes {
     vf at[SUM_LANES];
 } query_lanes;
 
-/* From VL rows of `count` floats, one after the other; what is not there is 0. */
+/* From VL rows of `count` floats, one after the other; missing values are 0. */
 INLINE void load_lanes(query_lanes *lanes, const float *rows /* [VL,count] */, size_t count) {
     for (size_t n = 0; n < SUM_LANES; n += VL) {
         for (size_t i = 0; i < VL; i++)
@@ -179,7 +179,7 @@ INLINE void softmax_lanes(query_lanes *lanes, size_t count) {
     for (size_t n = 0; n < count; n++) lanes->at[n] *= inverse;
 }
 
-/* Slopes of the weights become those of the scores. */
+/* Gradients of the weights become those of the scores. */
 INLINE void softmax_lanes_backward(query_lanes *slopes, const query_lanes *weights, float scale, size_t count) {
     query_lanes products = {0};
     for (size_t n = 0; n < count; n++) products.at[n] = multiply_add(weights->at[n], slopes->at[n], splat(0.0F));
@@ -187,7 +187,7 @@ INLINE void softmax_lanes_backward(query_lanes *slopes, const query_lanes *weigh
     for (size_t n = 0; n < count; n++) slopes->at[n] = weights->at[n] * (slopes->at[n] - mean) * splat(scale);
 }
 
-/* Whether VL queries from `query` on can go side by side. */
+/* Whether VL queries from `query` on can be computed together, one per lane. */
 INLINE bool goes_in_lanes(const sf_head *head, size_t query) {
     const sf_cpu_plan *plan = head->job->plan;
     const size_t *offsets = plan->pattern.offsets + query;
@@ -263,7 +263,7 @@ static bool selects_by(const sf_head *head, unsigned what) {
     return (head->job->plan->model->shape.attention.selector->selects_by & what) != 0;
 }
 
-/* The row of query i of some that keep as many keys each. */
+/* The row of query i, where all queries keep the same number of keys. */
 INLINE kept_row nth_row(kept_row first, size_t i) {
     first.keys += i * first.count;
     first.weights += i * first.count;
@@ -307,7 +307,7 @@ INLINE void attend_to_kept(const sf_head *head, size_t N) {
     }
 }
 
-/* Queries of a head, a tile of them at most. */
+/* Queries of a head, at most a tile of them. */
 static void forward_tile(const sf_head *head, sf_right keys_t) {
     const bool by_score = selects_by(head, SF_BY_SCORE), chooses = selects_by(head, SF_BY_CHANCE | SF_BY_VECTORS);
     const size_t Cp = head->job->plan->rows.Cp, end = head->first_query + head->queries;
@@ -347,7 +347,7 @@ static void widen(double *out /* [T,C] */, const float *rows, size_t stride, siz
         for (size_t c = 0; c < C; c++) out[t * C + c] = rows[t * stride + c];
 }
 
-/* Before the queries are shared: who helps reads what the owner of the head prepared. */
+/* Called before the queries are shared: helpers read what the owner of the head prepared. */
 static void prepare_selection(sf_head_state *out, const sf_head *head) {
     const sf_shape *s = &head->job->plan->model->shape;
     const sf_workspace *work = head->job->work;

@@ -23,8 +23,8 @@ static bool is_forced(const char *name) {
 typedef enum cpu_level { BASELINE, AVX2, AVX512, AMX, LEVELS } cpu_level;
 static const char *const level_names[LEVELS] = {"baseline", "avx2", "avx512", "amx"};
 
-/* SEMFOCUS_CPU: the program believes that the processor has no more than that. So one machine can test what others
- * see. */
+/* SEMFOCUS_CPU: the program assumes that the processor has no more than this. So one machine can test the code of
+ * others. */
 static cpu_level most_allowed(void) {
     const char *name = set_in_environment("SEMFOCUS_CPU");
     for (int level = 0; name != NULL && level < LEVELS; level++)
@@ -45,7 +45,7 @@ static sf_status check_limit(void) {
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The kernel lends the tiles' registers only to a process that asks. */
+/* A process must ask the kernel for permission to use the tile registers. */
 static bool tiles_are_lent(void) {
     enum { LEAF = 7, TILE_BITS = 1 << 24 | 1 << 22 /* AMX-TILE and AMX-BF16 in edx */, ASK = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d;
@@ -86,7 +86,7 @@ static const struct set { /* what SEMFOCUS_ISA may name */
     const char *name;
     const sf_cpu_kernels *f32;
     bool (*is_there)(void);
-} sets[] = {/* fastest first; tiles know bf16 only, and where they are not in hardware AVX-512 computes their bits */
+} sets[] = {/* fastest first; tiles are for bf16 only, and without AMX hardware AVX-512 computes the same bits */
 #if defined(SF_HAVE_X86_SETS)
             {"amx", &sf_cpu_kernels_avx512, has_avx512},
             {"avx512", &sf_cpu_kernels_avx512, has_avx512},

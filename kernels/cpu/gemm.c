@@ -29,7 +29,7 @@ INLINE void fused_tile(float *C, size_t C_row, sf_left A, sf_right B, const floa
 
 #if defined(SF_WITHOUT_FMA)
 /* The same with sums that are held as doubles, as many as there are registers for. Whether a rounding was doubtful is
- * asked once, in the end: then nothing is stored, and the answer is false. */
+ * checked once, at the end; if so, nothing is stored and false is returned. */
 INLINE bool tile_through_doubles(float *C, size_t C_row, sf_left A, sf_right B, const float *bias, bool add, size_t K,
                                  size_t rows, size_t vectors) {
     four_doubles sums[TILE_ROWS][TILE_VECTORS];
@@ -52,7 +52,7 @@ INLINE bool tile_through_doubles(float *C, size_t C_row, sf_left A, sf_right B, 
             }
         }
     }
-    /* a sum that became a subnormal float, and not exactly, leaves the mark of underflow */
+    /* a sum that became a subnormal float inexactly sets the underflow flag */
     if (_mm_movemask_epi8(doubtful) != 0 || (_MM_GET_EXCEPTION_STATE() & _MM_EXCEPT_UNDERFLOW) != 0) return false;
     for (size_t m = 0; m < rows; m++)
         for (size_t v = 0; v < vectors; v++) store(C + m * C_row + v * VL, (vf)narrowed(sums[m][v]));
@@ -77,8 +77,8 @@ INLINE void tile(float *C, size_t C_row, sf_left A, sf_right B, const float *bia
 #define tile fused_tile
 #endif
 
-/* Tiles of TILE_ROWS rows, and as many of one row less at the end as it takes to leave no short one: its few sums would
- * wait for each other. */
+/* Tiles of TILE_ROWS rows, and at the end enough tiles with one row less that no short tile is left, whose few sums
+ * would wait for each other. */
 INLINE void column_of_tiles(float *C, size_t C_row, sf_left A, sf_right B, const float *bias, bool add, size_t M,
                             size_t K, size_t vectors) {
     const size_t tiles = (M + TILE_ROWS - 1) / TILE_ROWS, missing = tiles * TILE_ROWS - M;
@@ -133,7 +133,7 @@ static void panel_of_columns(float *C, size_t C_row, sf_left A, sf_right B, cons
 
 void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const float *bias /* [N] */, bool add, size_t M,
              size_t N, size_t K) {
-    enum { DEPTH = 64, DEEPEST = 128 }; /* of B at a time: it stays in the first-level cache for all rows of A */
+    enum { DEPTH = 64, DEEPEST = 128 }; /* rows of B at a time: they stay in the first-level cache for all rows of A */
     for (size_t n = 0; n < N;) {
         const size_t vectors = (N - n) / VL < TILE_VECTORS ? (N - n) / VL : TILE_VECTORS;
         const float *panel = B.at + n / SF_PANEL * B.panel + n % SF_PANEL;

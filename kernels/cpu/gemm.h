@@ -37,17 +37,18 @@ static inline sf_right sf_plain(const float *at, size_t row) {
     return (sf_right){.at = at, .row = row, .panel = SF_PANEL};
 }
 
-/* Between the two a thread may multiply. */
+/* A thread may multiply only between these two calls. */
 void sf_gemm_begin(void);
 void sf_gemm_end(void);
 
 /* C[M,N] = A[M,K] B[K,N], plus what C held (add), plus a bias row (not NULL, only without add). N is a multiple of 16.
- * Of a transposed A, whole vectors of 16 columns are read. */
+ * From a transposed A, whole vectors of 16 columns are read. */
 void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const float *bias /* [N] */, bool add, size_t M,
              size_t N, size_t K);
 
-/* A factor in the form the products like best, worth it where several of them share it: in `room`, or itself. */
-size_t sf_prepared_size(size_t K, size_t N); /* floats of room; of A, with N = M */
+/* A factor in the form that is fastest to multiply, worthwhile if several products share it: written to `room`, or the
+ * factor itself. */
+size_t sf_prepared_size(size_t K, size_t N); /* floats of room; for A, with N = M */
 sf_right sf_prepare(float *room, sf_right B, size_t K, size_t N);
 sf_left sf_prepare_left(float *room, sf_left A, size_t M, size_t K);
 /* The part of A from row m (a multiple of 16 if prepared) on. */

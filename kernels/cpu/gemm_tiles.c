@@ -1,7 +1,7 @@
 /* Matrix products on the tiles of AMX: factors are rounded to bf16 (8 bits of each number), products are added in f32.
  *
- * Where the machine has no tiles, vectors compute what they would, bit by bit: two chains of multiply-adds per number
- * of the result, for the first and the second of each pair of depths, without denormal numbers. */
+ * Without AMX hardware, vectors compute the same bits: two chains of multiply-adds per number of the result, for the
+ * first and the second of each pair of depths, without denormal numbers. */
 #include <immintrin.h>
 #include <stdint.h>
 
@@ -30,7 +30,7 @@ static size_t tiles_of(size_t count, size_t side) {
     return (count + side - 1) / side;
 }
 
-/* Pairs of a number of `first` and one of `second`, as the nearest bf16 numbers. */
+/* Pairs of one number from `first` and one from `second`, each rounded to the nearest bf16. */
 INLINE pairs pair_up(vf first, vf second) {
     const uint32_t half = 0x8000U;
     return (((pairs)second + half) & 0xffff0000U) | ((pairs)first + half) >> 16;
@@ -66,7 +66,7 @@ INLINE pairs pairs_at(const float *at, size_t row, size_t depth, size_t deep) {
                    depth + SIDE < deep ? load(at + (depth + SIDE) * row) : splat(0.0F));
 }
 
-/* Columns of A; values beyond the rows that are asked for end up in rows of the result that are not used. */
+/* Columns of A; values beyond the requested rows end up in unused rows of the result. */
 INLINE void pack_transposed(tile_words tile, const float *at, size_t row, size_t deep) {
     vf words[SIDE];
     for (size_t j = 0; j < SIDE; j++) words[j] = (vf)pairs_at(at, row, j, deep);
@@ -89,7 +89,7 @@ static void pack_left_block(tile_words *out, sf_left A, size_t M, size_t K, size
             const float *at = A.at + row * A.row + depth * A.column;
             if (A.column == 1)
                 pack_left(*out, at, A.row, rows, deep);
-            else if (deep == DEPTH) /* a constant, so that nothing is asked row by row */
+            else if (deep == DEPTH) /* a constant, so that there is no test per row */
                 pack_transposed(*out, at, A.column, DEPTH);
             else
                 pack_transposed(*out, at, A.column, deep);
@@ -143,7 +143,7 @@ static const tile_words *prepared_tiles(const float *at, size_t side_by_side, si
     return (const tile_words *)(const void *)(at + words_before(side_by_side, k, i));
 }
 
-typedef struct square { /* a square of up to 2 x 2 tiles of results and what it is the product of */
+typedef struct square { /* a square of up to 2 x 2 tiles of results, and its factors */
     float *C;
     size_t C_row;
     const float *begin; /* what the product is added to: C, a row of bias (begin_row is 0), or NULL for nothing */
@@ -155,7 +155,7 @@ typedef struct square { /* a square of up to 2 x 2 tiles of results and what it 
 
 INLINE void multiply_in_hardware(const square *s, bool two_rows, bool two_columns) {
     const long C_bytes = (long)(s->C_row * sizeof(float)), bytes = SIDE * sizeof(uint32_t);
-    __asm__ volatile("" ::: "memory"); /* the compiler does not know what loads of tiles read */
+    __asm__ volatile("" ::: "memory"); /* the compiler does not know which memory tile loads read */
     float *below = s->C + SIDE * s->C_row;
     if (s->begin != NULL) {
         const long begin_bytes = (long)(s->begin_row * sizeof(float));
@@ -241,7 +241,7 @@ static void multiply(const square *s, bool two_rows, bool two_columns, bool hard
         multiply_in_hardware(s, false, false);
 }
 
-/* A square of which only `rows` rows are there. */
+/* A square with only `rows` rows. */
 static void multiply_edge(square s, size_t rows, bool two_rows, bool two_columns, bool hardware) {
     enum { WIDTH = 2 * SIDE };
     _Alignas(64) float whole[WIDTH * WIDTH];
@@ -259,7 +259,7 @@ static void multiply_edge(square s, size_t rows, bool two_rows, bool two_columns
     set_rows(C, C_row, whole, WIDTH, rows, columns);
 }
 
-/* What the packed tiles give of C, from its first square on. */
+/* The part of C that the packed tiles give, from its first square on. */
 static void multiply_area(square first, size_t rows, size_t row_tiles, size_t column_tiles, bool hardware) {
     for (size_t j = 0; j < column_tiles; j += 2)
         for (size_t i = 0; i < row_tiles; i += 2) {
@@ -282,7 +282,7 @@ void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const fl
     _Alignas(64) tile_words left[STEPS * ROW_TILES], right[STEPS * COLUMN_TILES];
     const bool hardware = sf_tiles_in_hardware();
     const unsigned control = _mm_getcsr();
-    if (!hardware) _mm_setcsr(control | 0x8040); /* as tiles do: denormal numbers are 0 */
+    if (!hardware) _mm_setcsr(control | 0x8040); /* like AMX: denormal numbers are 0 */
     if (K == 0 && !add) set_rows(C, C_row, bias, 0, M, N);
     const size_t columns_at_once = B.prepared ? N : COLUMNS_AT_ONCE;
     for (size_t k = 0; k < K; k += DEPTH_AT_ONCE)
@@ -292,7 +292,7 @@ void sf_gemm(float *C /* [M,N] */, size_t C_row, sf_left A, sf_right B, const fl
             if (!B.prepared) pack_right_block(right, B, K, k, n, column_tiles, steps);
             for (size_t m = 0; m < M; m += ROWS_AT_ONCE) {
                 const size_t row_tiles = tiles_of(sf_smaller(M - m, ROWS_AT_ONCE), SIDE);
-                if (!A.prepared && (n == 0 || M > ROWS_AT_ONCE)) /* else it is still there */
+                if (!A.prepared && (n == 0 || M > ROWS_AT_ONCE)) /* otherwise it is still packed */
                     pack_left_block(left, A, M, K, m, k, row_tiles, steps);
                 float *corner = C + m * C_row + n;
                 const bool more = add || k > 0;

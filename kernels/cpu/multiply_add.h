@@ -2,9 +2,9 @@
  *
  * The product of two floats is exact in double. Its sum with the third is rounded twice, to double and to float, which
  * differs from one rounding only where the first one ends halfway between two floats, or where the float is subnormal
- * and has fewer bits. Both are rare, so both are found out afterwards: what is doubtful is computed again, with the sum
- * rounded to odd. A number rounded to odd keeps a trace of what was cut off in its last bit, so that rounding it again,
- * to fewer bits by two or more, is right. */
+ * and has fewer bits. Both are rare, so they are detected afterwards, and doubtful results are computed again with the
+ * sum rounded to odd. The last bit of a number rounded to odd shows whether something was cut off, so rounding it
+ * again, to at least two bits fewer, is correct. */
 #ifndef SF_KERNELS_CPU_MULTIPLY_ADD_H
 #define SF_KERNELS_CPU_MULTIPLY_ADD_H
 
@@ -64,7 +64,7 @@ static inline __attribute__((always_inline)) __m128i halfway(four_doubles v) {
     return _mm_cmpeq_epi32(_mm_and_si128(words, _mm_set1_epi32(0x1fffffff)), _mm_set1_epi32(0x10000000));
 }
 
-/* All ones in the lanes that become a subnormal float, or 0 though they are not. */
+/* All ones in the lanes that become a subnormal float, or that are not 0 but become 0. */
 static inline __attribute__((always_inline)) __m128i subnormal(four_doubles v) {
     const __m128i words = _mm_and_si128(
         _mm_castps_si128(_mm_shuffle_ps(_mm_castpd_ps(v.low), _mm_castpd_ps(v.high), _MM_SHUFFLE(3, 1, 3, 1))),

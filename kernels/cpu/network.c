@@ -1,5 +1,5 @@
 /* Forward and backward through the whole model for one group of sequences. Order and names follow
- * kernels/reference/reference.c, where the formulas are plain. */
+ * kernels/reference/reference.c, where the formulas are easier to read. */
 #include <math.h>
 #include <string.h>
 
@@ -13,10 +13,10 @@ typedef struct block_rows { /* a block of a job, or a stretch of its rows */
     size_t block;
     const sf_param *params; /* the block's entries of the table */
     const sf_packed_block *packed;
-    const sf_workspace *mine; /* for what no other layer sees */
+    const sf_workspace *mine; /* for values that no other layer needs */
     atomic_size_t *turns;     /* [stretches], NULL: no other worker adds to the gradient meanwhile */
     size_t first, R;          /* rows: all n * T of them, or R from `first` on */
-    sf_trace trace;           /* from row `first` on, as the next four */
+    sf_trace trace;           /* from row `first` on, like the next four */
     float *x, *dx;
     float *dqkv, *dcontext;
 } block_rows;
@@ -46,7 +46,7 @@ static block_rows stretch_of(const block_rows *all, size_t first) {
     at.R = all->R - first < SF_GROUP_ROWS ? all->R - first : SF_GROUP_ROWS;
     at.trace.qkv += first * 3 * HCp;
     at.trace.context += first * HCp;
-    if (all->job->gradient != NULL || all->job->observer != NULL) { /* else a stretch's place serves all of them */
+    if (all->job->gradient != NULL || all->job->observer != NULL) { /* otherwise all stretches use the same place */
         if (at.trace.input != NULL) at.trace.input += first * Cp;
         at.trace.normed1 += first * Cp;
         at.trace.rstd1 += first;
@@ -69,7 +69,7 @@ typedef struct shared_layers { /* a part of them is a stretch */
     void (*layers)(const block_rows *at);
 } shared_layers;
 
-/* Forward only, the stretches of a worker leave what their layers need in one place of its own. */
+/* In a forward-only pass, all stretches of a worker use the worker's own place for what their layers need. */
 static void move_in(block_rows *at, const sf_workspace *mine) {
     const sf_job *job = at->job;
     const sf_trace theirs = at->trace;
@@ -89,7 +89,7 @@ static void take_stretches(sf_offer *offer, const sf_workspace *mine) {
     }
 }
 
-/* Some rows after the others, so that what one layer leaves of them is in the cache when the next one comes. */
+/* One stretch of rows after the other, so that the output of one layer is still in the cache for the next one. */
 static void by_stretches(const block_rows *all, void (*layers)(const block_rows *at)) {
     const sf_job *job = all->job;
     const size_t parts = (all->R + SF_GROUP_ROWS - 1) / SF_GROUP_ROWS;
@@ -115,7 +115,7 @@ static sf_drop_mask mask_of(const sf_job *job) {
     return (sf_drop_mask){dropout.threshold, (float)dropout.scale};
 }
 
-/* Draws what dropout keeps of a matrix with this many columns; each sequence has its own address. */
+/* Draws the dropout mask of a matrix with this many columns; each sequence has its own address. */
 static void draw(uint64_t *kept, const block_rows *at, sf_purpose purpose, size_t columns) {
     const sf_drop_mask mask = mask_of(at->job);
     const size_t T = at->job->plan->model->shape.T, end = at->first + at->R;
@@ -127,7 +127,7 @@ static void draw(uint64_t *kept, const block_rows *at, sf_purpose purpose, size_
     }
 }
 
-/* The part of queries `first_query` and so on of a head. */
+/* The part of a head from `first_query` on. */
 static sf_head head_of(const block_rows *at, size_t sequence, size_t h, size_t first_query, size_t queries) {
     const sf_job *job = at->job;
     const sf_cpu_plan *plan = job->plan;
@@ -258,7 +258,8 @@ static void join_and_transform(const block_rows *at) {
     }
 }
 
-/* Keys nearby: a stretch goes through all layers once the rows that its queries reach are projected. */
+/* All kept keys are nearby: a stretch goes through all layers as soon as the rows that its queries reach are
+ * projected. */
 static void block_forward_nearby(const block_rows *all) {
     size_t projected = 0;
     for (size_t first = 0; first < all->R && !sf_stop_asked(all->job->stop); first += SF_GROUP_ROWS) {
@@ -284,7 +285,7 @@ static void block_forward(const block_rows *all) {
     if (all->job->observer != NULL && !sf_stop_asked(all->job->stop)) show(all);
 }
 
-/* Whether there is something that the gradient of the weights adds to. */
+/* Whether the gradient of the weights is added to earlier values. */
 static bool adds(const block_rows *at) {
     return at->first > 0 || !at->job->fresh;
 }
@@ -360,7 +361,7 @@ static void project_backward(const block_rows *at) {
         sf_rows_add(at->dx, dbranch, R * Cp);
 }
 
-/* As forward: rows are projected back once no later query reaches them. */
+/* Like forward: rows are projected back as soon as no later query reaches them. */
 static void block_backward_nearby(const block_rows *all) {
     const sf_reach *reach = all->job->plan->reach;
     size_t cleared = 0, projected = 0;
@@ -446,8 +447,8 @@ static double cross_entropy(double *logits, bool *correct, int32_t label, size_t
     return sf_log(total) + largest - target;
 }
 
-/* Mean over positions, linear head, loss of sequence n; with a gradient, starts the backward pass: dx.
- * In double: logits near 0 are small differences of large sums, and this is little work. */
+/* Mean over positions, linear head, loss of sequence n; with a gradient, starts the backward pass: dx. In double:
+ * logits near 0 are small differences of large sums, and the cost is small. */
 static void classify(const sf_job *job, size_t n) {
     const sf_cpu_plan *plan = job->plan;
     const sf_workspace *work = job->work;
@@ -494,7 +495,7 @@ static void run(const sf_job *job) {
         const block_rows at = rows_of_block(job, block);
         block_forward(&at);
     }
-    /* The backward pass needs a complete forward pass: of keys that were never chosen there is no trace. */
+    /* The backward pass needs a complete forward pass: keys that were never chosen have no trace. */
     const bool complete = !sf_stop_asked(job->stop);
     for (size_t n = 0; n < job->n && complete; n++) classify(job, n);
     for (size_t block = L; job->gradient != NULL && complete && block-- > 0;) {

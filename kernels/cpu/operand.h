@@ -7,7 +7,7 @@
 
 enum { SF_PANEL = 64 };
 
-typedef struct sf_right { /* B: element (k, n) at[n / 64 * panel + k * row + n % 64] */
+typedef struct sf_right { /* B: element (k, n) is at[n / 64 * panel + k * row + n % 64] */
     const float *at;
     size_t row;
     size_t panel;  /* SF_PANEL for plain rows of N contiguous floats */

@@ -1,4 +1,4 @@
-/* The most arithmetic a core can do: multiply-adds that wait for nothing. The other kernels are compared with it. */
+/* The peak arithmetic of a core: independent multiply-adds. The other kernels are compared with it. */
 #include "kernels/cpu/plan.h"
 #include "kernels/cpu/simd.h"
 

@@ -1,4 +1,4 @@
-/* The most bf16 arithmetic a core can do: products of tiles that wait for nothing. */
+/* The peak bf16 arithmetic of a core: independent products of tiles. */
 #include <immintrin.h>
 #include <stdint.h>
 

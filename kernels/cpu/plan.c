@@ -9,7 +9,7 @@ static void convert_positions(float *out /* [T,Cp] */, const double *in /* [T,C]
         for (size_t c = 0; c < C; c++) out[t * sf_padded(C) + c] = (float)in[t * C + c];
 }
 
-/* Only long sequences are taken in stretches. */
+/* Only long sequences are cut into stretches. */
 static sf_status find_reach(sf_cpu_plan *plan, size_t T) {
     const sf_pattern *pattern = &plan->pattern;
     const size_t stretches = (T + SF_GROUP_ROWS - 1) / SF_GROUP_ROWS;

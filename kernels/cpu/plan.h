@@ -1,4 +1,4 @@
-/* Shapes and memory of the CPU path, shared by the instruction-set copies and by what drives them. */
+/* Shapes and memory of the CPU path, shared by the copies for each instruction set and by their callers. */
 #ifndef SF_KERNELS_CPU_PLAN_H
 #define SF_KERNELS_CPU_PLAN_H
 
@@ -13,7 +13,7 @@ enum {
     SF_QUERY_TILE = 96, /* queries whose scores are held at once: no T x T matrix anywhere */
     SF_KEY_TILE = 128,  /* keys of a tile of the dense kernel */
     SF_DRAWN_KEYS =
-        1024, /* first keys of a query, for which the dense kernel keeps what dropout drew: 128 bytes at most */
+        1024, /* first keys of a query, for which the dense kernel stores the dropout mask: 128 bytes at most */
     SF_SCORED_KEYS = 640, /* the dense kernel keeps the scores of sequences up to here for the backward pass */
     SF_GROUP_ROWS =
         128,       /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
@@ -26,10 +26,10 @@ typedef struct sf_rows { /* padded widths and rows of the model */
     size_t HCp;          /* H * Cp: one of q, k, v */
 } sf_rows;
 
-typedef struct sf_packed_weight { /* ready to stand on the right of a product */
+typedef struct sf_packed_weight { /* in the layout of a right factor */
     sf_right at;
     float *transposed; /* forward only */
-    float *room;       /* for what the instruction set prepares */
+    float *room;       /* for its prepared form */
 } sf_packed_weight;
 
 typedef struct sf_packed_block { /* a block's weights as its products read them */
@@ -42,8 +42,8 @@ typedef struct sf_packed_block { /* a block's weights as its products read them 
 } sf_packed_block;
 
 typedef struct sf_reach { /* of the queries of a stretch of rows */
-    size_t ahead;         /* rows from here on are none of them, and kept by none of them, nor by earlier ones */
-    size_t behind;        /* keys below are kept by none of them, nor by later ones */
+    size_t ahead;         /* rows from here on are after these queries, and kept neither by them nor by earlier ones */
+    size_t behind;        /* keys before this one are kept neither by them nor by later ones */
 } sf_reach;
 
 struct sf_cpu_plan {
@@ -67,14 +67,14 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     uint64_t *drawn;        /* [group,H,T,sf_drawn_words]: dense kernel, which weights dropout keeps */
     float *scores;          /* [group,H,T,sf_scored_row]: dense kernel */
     float *weights;         /* [group,H,kept]: kept kernel */
-    float *factors;         /* [group,H,kept]: what dropout makes of them */
+    float *factors;         /* [group,H,kept]: of dropout on the weights */
     double *kept_scores;    /* [group,H,kept]: kept kernel with a weighting other than softmax */
     uint32_t *keys;         /* [group,H,kept]: kept kernel, selected during forward */
     uint32_t *counts;       /* [group,H,T]: how many, where that varies; else NULL */
     float *context;         /* [R,H,Cp] */
     float *normed2, *rstd2; /* [R,Cp], [R] */
     float *hidden;          /* [R,Fp] */
-    uint64_t *kept_attention, *kept_hidden, *kept_mlp; /* [R,C or F / 64]: what dropout keeps, a bit each */
+    uint64_t *kept_attention, *kept_hidden, *kept_mlp; /* [R,C or F / 64]: what dropout keeps, one bit per element */
 } sf_trace;
 
 /* Words of `drawn` per query. */
@@ -82,7 +82,7 @@ static inline size_t sf_drawn_words(size_t T) {
     return sf_kept_words(sf_smaller(T, SF_DRAWN_KEYS));
 }
 
-/* Floats of `scores` per query: none of long sequences, so that memory stays linear in T. */
+/* Floats of `scores` per query: none for long sequences, so that memory stays linear in T. */
 static inline size_t sf_scored_row(size_t T) {
     return T <= SF_SCORED_KEYS ? sf_padded(T) : 0;
 }
@@ -117,7 +117,7 @@ typedef struct sf_job { /* one group of sequences on one worker */
     const sf_packed_block *packed; /* [L] */
     const float *params;           /* [size] */
     const sf_workspace *work;
-    sf_offer *offer;       /* of its queries and rows, to workers that have nothing to do */
+    sf_offer *offer;       /* of its queries and rows to idle workers */
     const int32_t *tokens; /* [n,T] */
     const int32_t *labels; /* [n] */
     size_t n;              /* sequences, at most plan->group */
@@ -127,11 +127,11 @@ typedef struct sf_job { /* one group of sequences on one worker */
     bool *correct;               /* [n] */
     float *logits;               /* [n,classes], may be NULL */
     float *gradient;             /* [size], added to; NULL: forward only */
-    bool fresh;                  /* nothing to add to yet, but embedding and head are 0 */
+    bool fresh;                  /* the gradient is not set yet, except that embedding and head are 0 */
     double gradient_scale;       /* 1 / B */
     const sf_observer *observer; /* may be NULL */
     size_t worker;
-    const atomic_int *stop; /* asks to give up: what is computed then is of no use; may be NULL */
+    const atomic_int *stop; /* asks to give up: the results are then invalid; may be NULL */
 } sf_job;
 
 typedef struct sf_cpu_kernels { /* one instruction set */
@@ -140,7 +140,7 @@ typedef struct sf_cpu_kernels { /* one instruction set */
     void (*run)(const sf_job *job);
     void (*help)(sf_offer *offer, const sf_workspace *mine); /* once inside */
     void (*add)(float *x, const float *y, size_t count);     /* x += y, count a multiple of 16 */
-    double (*peak_work)(size_t rounds);                      /* multiply-adds alone; gives their FLOP */
+    double (*peak_work)(size_t rounds);                      /* multiply-adds alone; returns the number of operations */
     size_t (*prepared_size)(size_t K, size_t N);             /* floats */
     void (*select)(uint32_t *keys, const float *scores, size_t row, bool greatest, size_t queries, size_t T,
                    size_t K); /* as sf_select */

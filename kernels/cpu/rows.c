@@ -158,8 +158,8 @@ void sf_rows_activate_backward(float *dz /* in: dy */, const float *z, sf_activa
 #undef BODY
 }
 
-/* kept[n]: a bit for each of 64 columns, set where it is kept; their draws are the eight from first_draws[n] on. A draw
- * is a long chain: several of them keep the multipliers busy. */
+/* kept[n]: one bit for each of 64 columns, set if the column is kept, from the eight draws from first_draws[n] on. A
+ * draw is a long chain of dependent steps: several at once keep the multipliers busy. */
 #if defined(__AVX512F__)
 enum { DRAWN_AT_ONCE = 6 };
 /* A bit for each of 32 columns. Column 8 * lane + draw comes from 4 * draw + (lane ^ 2): the odd word stands in the low
@@ -254,7 +254,7 @@ void sf_keep_factors_of(float *factors /* [offsets[R]] */, sf_drop_mask mask, co
     const size_t end = offsets[R];
     const philox_keys keys = philox_keys_of(index);
     uint32_t draws[8] = {0}, words[4][8];
-    for (size_t start = offsets[0], row = 0; start < end; start += 8) { /* eight, of whatever rows */
+    for (size_t start = offsets[0], row = 0; start < end; start += 8) { /* eight at a time, across rows */
         const size_t now = end - start < 8 ? end - start : 8;
         for (size_t i = 0; i < now; i++) {
             const uint32_t column = listed[start + i];
@@ -298,7 +298,8 @@ void sf_rows_add(float *x, const float *y, size_t count) {
     for (size_t i = 0; i < count; i += VL) store(x + i, load(x + i) + load(y + i));
 }
 
-/* `vectors` vectors side by side, a constant where this is inlined: a chain of additions alone waits for itself. */
+/* `vectors` (a constant where this is inlined) vectors side by side, because each addition of a single chain waits for
+ * the one before. */
 INLINE void sum_columns(float *sums, bool add, const float *x, size_t x_row, size_t R, size_t vectors) {
     vf chains[HELD] = {{0}};
     for (size_t r = 0; r < R; r++)
@@ -326,7 +327,7 @@ void sf_add_scaled(float *y, float factor, const float *x, size_t N) {
 }
 
 INLINE float largest_of(const float *row, size_t count) {
-    enum { CHAINS = 4 }; /* one alone would wait for itself at every step */
+    enum { CHAINS = 4 }; /* in a single chain every step would wait for the one before */
     vf chains[CHAINS] = {splat(-INFINITY), splat(-INFINITY), splat(-INFINITY), splat(-INFINITY)};
     size_t j = 0;
     for (; j + CHAINS * VL <= count; j += CHAINS * VL)
@@ -339,7 +340,7 @@ INLINE float largest_of(const float *row, size_t count) {
 
 enum { PER_WORD = 64 / VL }; /* vectors */
 
-/* How many of some words' vectors go side by side. */
+/* How many vectors of some words are computed side by side. */
 INLINE size_t side_by_side(size_t words) {
     return words * PER_WORD < SIDE_BY_SIDE ? words * PER_WORD : SIDE_BY_SIDE;
 }
@@ -363,7 +364,7 @@ INLINE void weigh_words(lane_sums *sums, float *row, const float *scores, float 
     }
 }
 
-/* Of the last keys, fewer than 64. */
+/* The same for the last keys, fewer than 64. */
 INLINE void weigh_rest(lane_sums *sums, float *row, const float *scores, float largest, const uint64_t *kept,
                        float scale, size_t keys, bool drops) {
     for (size_t c = 0; c < keys; c += SUM_LANES)
@@ -400,7 +401,7 @@ void sf_softmax_draw(const sf_softmax_tile *tile, const sf_weight_drop *drop) {
              sf_kept_words(tile->keys));
 }
 
-/* First the largest of every row, then all weights: the second pass need not wait for the ends of the first. */
+/* First the largest score of every row, then all weights: so no row has to wait for its own maximum. */
 void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, sf_drop_mask mask) {
     float before[SF_QUERY_TILE] = {0};
     for (size_t i = 0; i < tile->queries; i++) {
@@ -416,7 +417,7 @@ void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, sf_drop
         weigh_rows(tile, sums, 1.0F, false);
 }
 
-typedef struct row_slopes { /* what the gradients of a row's scores are made of */
+typedef struct row_slopes { /* what the gradients of a row's scores are computed from */
     sf_softmax_stats stats;
     float mean, scale, kept_scale;
 } row_slopes;
@@ -436,7 +437,7 @@ INLINE void slope_vector(float *row, float *slopes, vf weight, const row_slopes 
     store(slopes, splat(by->scale) * weight * slope);
 }
 
-/* As weigh_words and weigh_rest: weights again, and the gradients of the scores. */
+/* Like weigh_words and weigh_rest: computes the weights again, and the gradients of the scores. */
 INLINE void slope_words(float *row, float *slopes, const float *scores, const row_slopes *by, const uint64_t *kept,
                         size_t words, bool drops) {
     const size_t count = side_by_side(words);

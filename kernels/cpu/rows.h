@@ -37,7 +37,7 @@ void sf_rows_norm_backward(float *dx /* [R,Cp] */, const float *dy /* [R,Cp] */,
 void sf_rows_activate(float *y, const float *z, sf_activation activation, size_t count);
 void sf_rows_activate_backward(float *dz /* in: dy */, const float *z, sf_activation activation, size_t count);
 
-/* Which elements of a matrix of `columns` columns dropout keeps, a bit each: backward needs them again. */
+/* Which elements of a matrix of `columns` columns dropout keeps, one bit each: backward needs them again. */
 void sf_rows_draw(uint64_t *kept /* [R,columns / 64 rounded up] */, sf_drop_mask mask, const sf_index *index,
                   size_t first_row, size_t R, size_t columns);
 /* y = (add ? y : 0) + what dropout leaves of x; its own backward. */
@@ -48,8 +48,8 @@ void sf_rows_add(float *x, const float *y, size_t count);
 /* sums[n] = (add ? sums[n] : 0) + the sum over rows of x[r][n]. */
 void sf_rows_sum(float *sums /* [N] */, bool add, const float *x /* [R,N] */, size_t x_row, size_t R, size_t N);
 
-/* Factors (0 or scale) of listed elements of R rows, from first_row on, of a matrix [any,columns]: row first_row + r
- * has those from offsets[r] to offsets[r + 1]. */
+/* Factors (0 or scale) of listed elements of R rows, from first_row on, of a matrix [any,columns]: those of row
+ * first_row + r are listed from offsets[r] to offsets[r + 1]. */
 void sf_keep_factors_of(float *factors /* [offsets[R]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
                         const size_t *offsets /* [R+1] */, const uint32_t *listed /* [offsets[R]] */, size_t first_row,
                         size_t R);
@@ -81,18 +81,18 @@ typedef struct sf_softmax_tile { /* of some queries and keys */
 
 typedef struct sf_softmax_sums {                        /* of the keys seen so far, one number per query */
     float largest[SF_QUERY_TILE], total[SF_QUERY_TILE]; /* -INFINITY and 0 before the first */
-    float shrink[SF_QUERY_TILE]; /* brings what was summed up with the weights of earlier keys to the new largest */
+    float shrink[SF_QUERY_TILE]; /* rescales the sums over earlier keys to the new largest score */
 } sf_softmax_sums;
 
-/* Fills `kept`, if anything is dropped: the others read it then, and only then. For a whole tile at once, as a draw is
- * a long chain that would hold up the exponentials of a row. */
+/* Fills `kept` if anything is dropped; only then do the other functions read it. For a whole tile at once, because a
+ * draw is a long chain of steps that would delay the exponentials of a row. */
 void sf_softmax_draw(const sf_softmax_tile *tile, const sf_weight_drop *drop);
-/* Scores become weights, exp(s - largest so far), yet to be divided by their total, and then what dropout
- * leaves of them; padding becomes 0. */
+/* Scores become weights, exp(s - largest so far), not yet divided by their total; then dropout is applied. Padding
+ * becomes 0. */
 void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, sf_drop_mask mask);
-/* Of the tile's scores: weights after dropout come out. slopes, laid out as the tile: gradients of those weights in,
- * scale * those of the scores out; `means` are theirs under the weights, over all keys, one number per query, as stats.
- */
+/* The tile's scores become weights after dropout. slopes, laid out like the tile: gradients of those weights in, those
+ * of the scores times `scale` out. `means` are the weighted means of the weights' gradients over all keys, one number
+ * per query, like stats. */
 void sf_softmax_rows_backward(const sf_softmax_tile *tile, float *slopes, const sf_softmax_stats *stats,
                               const float *means, float scale, sf_drop_mask mask);
 

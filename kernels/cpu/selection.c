@@ -40,7 +40,8 @@ INLINE vi if_less_keys(vf a, vf b, vi yes, vi no) {
     return (vi)if_less(a, b, (vf)yes, (vf)no);
 }
 
-/* What is below the score moves one place down: then `moved` is what stood before, and not below what is here. */
+/* Entries below the score move down by one place: `moved` is then the entry from the place before, which is not below
+ * the one here. */
 INLINE void insert(best_of_lanes *best, size_t found, size_t K, vf score, vi key) {
     vf moved = score;
     for (size_t k = 0; k < found; k++) {
@@ -85,7 +86,8 @@ INLINE void select_of_lanes(uint32_t *keys, const float *scores, size_t row, flo
 
 enum { MAXIMA = 32, MAXIMA_VECTORS = MAXIMA / VL, MOST_CANDIDATES = 64 };
 
-/* Of every MAXIMA-th key, beginning with each of the first ones. Keys after the last whole MAXIMA are left out. */
+/* The maximum over every MAXIMA-th key, starting at each of the first MAXIMA keys. Keys after the last multiple of
+ * MAXIMA are left out. */
 INLINE void maxima_of(vf maxima[MAXIMA_VECTORS], const float *scores, float sign, size_t T) {
     for (size_t v = 0; v < MAXIMA_VECTORS; v++) maxima[v] = splat(-INFINITY);
     for (size_t j = 0; j + MAXIMA <= T; j += MAXIMA)
@@ -93,8 +95,7 @@ INLINE void maxima_of(vf maxima[MAXIMA_VECTORS], const float *scores, float sign
             maxima[v] = max_of(splat(sign) * load(scores + j + v * VL), maxima[v]);
 }
 
-/* For up to VL queries side by side, a number that at least K of the scores are not below: the K-th greatest of the
- * maxima. */
+/* For up to VL queries side by side, a lower bound of the K greatest scores: the K-th greatest of the maxima. */
 INLINE void lower_bounds(float bounds[VL], const float *scores, size_t row, float sign, size_t queries, size_t T,
                          size_t K) {
     vf maxima[VL][MAXIMA_VECTORS] = {0}, greatest[SF_FAST_TOPK_MOST];
@@ -122,7 +123,7 @@ INLINE uint64_t candidates_among(const float *scores, float sign, float bound, s
     return count == 64 ? bits : bits & ((UINT64_C(1) << count) - 1);
 }
 
-/* Those keys, ascending. Gives how many there are, or more than MOST_CANDIDATES as soon as there are. */
+/* Those keys, ascending. Returns how many there are, or stops with a number above MOST_CANDIDATES. */
 INLINE size_t find_candidates(uint32_t keys[MOST_CANDIDATES + 64], const float *scores, float sign, float bound,
                               size_t T) {
     size_t found = 0;
@@ -135,7 +136,7 @@ INLINE size_t find_candidates(uint32_t keys[MOST_CANDIDATES + 64], const float *
     return found;
 }
 
-/* Leaves the K best of some ascending keys: the least one goes, of equal ones the last, again and again. */
+/* Leaves the K best of some ascending keys: removes the least one, of equal ones the last, until K are left. */
 INLINE void drop_worst(uint32_t *keys, size_t count, const float *scores, float sign, size_t K) {
     float values[MOST_CANDIDATES];
     for (size_t i = 0; i < count; i++) values[i] = number_of(sign * scores[keys[i]]);
@@ -159,7 +160,8 @@ static void select_one_by_one(uint32_t *keys, const float *scores, float sign, s
     }
 }
 
-/* Up to VL queries: of each, only what is not below a bound, few more than K, is looked at one by one. */
+/* Up to VL queries: only the scores that are not below a bound, a few more than K per query, are examined one by
+ * one. */
 INLINE void select_above_bounds(uint32_t *keys, const float *scores, size_t row, float sign, size_t queries, size_t T,
                                 size_t K) {
     float bounds[VL];

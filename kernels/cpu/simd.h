@@ -20,8 +20,8 @@
 #include "base/random.h"
 #include "kernels/cpu/isa.h"
 
-/* TILE_VECTORS: vectors of a row of a product's accumulators; SIDE_BY_SIDE: vectors that go through a long chain of
- * steps together */
+/* TILE_VECTORS: vectors of a row of a product's accumulators; SIDE_BY_SIDE: vectors that are computed together in a
+ * long chain of steps */
 #if defined(__AVX512F__)
 enum { VL = 16, TILE_VECTORS = 4, SIDE_BY_SIDE = 8 };
 #elif defined(__AVX2__)
@@ -131,10 +131,11 @@ INLINE vf masked(uint32_t bits, vf v) {
     return if_bits(bits, v, (vf){0});
 }
 
-/* Of the vectors of a row, the lanes of the v-th whose bits are set in words of 64: x there, 0 in the others. */
+/* x in the lanes whose bit is set, 0 in the others. The bits of a row's vectors are in words of 64; v is the number of
+ * the vector. */
 INLINE vf kept_lanes(const uint64_t *words, size_t v, vf x) {
 #if defined(__AVX2__) && !defined(__AVX512F__)
-    int32_t four_vectors; /* a lane shifts its bit to the sign */
+    int32_t four_vectors; /* each lane shifts its bit to the sign */
     memcpy(&four_vectors, (const char *)words + v / 4 * sizeof four_vectors, sizeof four_vectors);
     const __m256i places =
         _mm256_add_epi32(_mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24), _mm256_set1_epi32(-8 * (int)(v % 4)));
@@ -255,26 +256,26 @@ INLINE void add_scaled(float *y, float factor, const float *x, size_t N) {
     for (size_t n = 0; n < N; n += VL) store(y + n, multiply_add(splat(factor), load(x + n), load(y + n)));
 }
 
-/* Functions that work on rows of N columns, a multiple of 16, are inlined for COMMON_N, a constant, as well: a row of
- * so many stays in registers. */
+/* Functions that work on rows of N columns, a multiple of 16, are also inlined for the constant COMMON_N: a row of that
+ * many stays in registers. */
 enum { COMMON_N = 64, HELD = COMMON_N / VL };
 
 INLINE void hold(vf held[HELD], const float *row, size_t N) {
     for (size_t v = 0; v < HELD && N == COMMON_N; v++) held[v] = load(row + v * VL);
 }
 
-/* The vector at column c of a row that is held if it can be. */
+/* The vector at column c of a row, from registers if it is held there. */
 INLINE vf held_or_loaded(const vf held[HELD], const float *row, size_t c, size_t N) {
     return N == COMMON_N ? held[c / VL] : load(row + c);
 }
 
-/* e^x for -87.3 <= x <= 88.7, within 2 units in the last place; NaN stays NaN. Of `count` vectors (at most
- * SIDE_BY_SIDE), a constant where this is inlined, a step at a time: alone, each step of a vector would wait for the
- * one before.
+/* e^x for -87.3 <= x <= 88.7, within 2 units in the last place; NaN stays NaN. Computes `count` vectors (at most
+ * SIDE_BY_SIDE, a constant where this is inlined) together, one step at a time, because each step of a single vector
+ * would wait for the one before.
  *
  * x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, times 2^n. The sum with 1.5 * 2^23 holds n
- * in its low bits, from where it goes into the exponent. Beyond the bounds the result is any number: padding, whose
- * results are not used, may be that large. */
+ * in its low bits, from where it goes into the exponent. Beyond the bounds the result is arbitrary: only padding may be
+ * that large, and its results are not used. */
 INLINE void exp_each_within(vf *x, size_t count) {
     static const float TAYLOR[] = {1.0F,         1.0F,          0.5F,          1.0F / 6.0F,
                                    1.0F / 24.0F, 1.0F / 120.0F, 1.0F / 720.0F, 1.0F / 5040.0F};
@@ -299,7 +300,7 @@ INLINE vf exp_of(vf x) {
     return if_less(x, low, splat(0.0F), if_less(splat(88.73F), x, splat(INFINITY), result));
 }
 
-/* exp of x <= 0, as softmax needs it: never less than e^-87.3, which is nothing beside the largest weight. */
+/* exp of x <= 0, as softmax needs it: never less than e^-87.3, which is negligible beside the largest weight. */
 INLINE void exp_each_below_zero(vf *x, size_t count) {
     for (size_t i = 0; i < count; i++) x[i] = max_of(splat(-87.3F), x[i]);
     exp_each_within(x, count);
@@ -312,7 +313,7 @@ INLINE vf exp_below_zero(vf x) {
 
 enum { PHILOX_ROUNDS = 10 };
 
-typedef struct philox_keys { /* of every round, in memory: an operand that takes no instruction of its own */
+typedef struct philox_keys { /* of every round, in memory: as operands they need no separate load instruction */
     uint64_t rounds[PHILOX_ROUNDS][2];
     uint64_t last_high[2]; /* the last round's, in high halves */
 } philox_keys;
@@ -368,7 +369,7 @@ INLINE void philox_products(lanes64 p[2], const lanes64 x[4]) {
     p[1] = LANES64(mul_epu32)(x[2], LANES64(set1_epi64)(0xCD9E8D57));
 }
 
-/* `count` (a constant where this is inlined) vectors of calls but for their last round: the low half of a lane of
+/* `count` (a constant where this is inlined) vectors of calls, all rounds but the last: the low half of a lane of
  * x[n][w] is word w of its draw. */
 INLINE void philox_all_but_last(lanes64 x[][4], const sf_index *index, const philox_keys *keys, const lanes64 *draws,
                                 size_t count) {

@@ -15,7 +15,7 @@ struct sf_cpu_team {
     sf_arena shared;        /* packed weights */
     float *chunk_gradients; /* [chunk_slots,size] */
     size_t size;            /* of the largest model */
-    size_t chunk_slots;     /* one per chunk, or a single one that a lone worker uses again and again */
+    size_t chunk_slots;     /* one per chunk, or a single one that is reused if there is only one worker */
     double *losses;         /* [capacity] */
     bool *correct;          /* [capacity] */
     const atomic_int *stop; /* may be NULL */
@@ -250,7 +250,7 @@ static size_t worker_now(const sf_cpu_team *team) {
     return team->workers > 1 ? (size_t)omp_get_thread_num() : 0;
 }
 
-/* Until all is done. Short sequences have no parts to offer, and fixed patterns are soon done. */
+/* Helps until everything is done. Short sequences have no parts to offer, and fixed patterns take little time. */
 static void help_others(sf_cpu_team *team, const sf_cpu_plan *plan, const sf_workspace *mine) {
     if (plan->reach != NULL || plan->model->shape.T <= SF_QUERY_TILE) return;
     for (size_t turns = 0; atomic_load_explicit(&team->underway, memory_order_relaxed) > 0; sf_wait_a_little(&turns))
@@ -262,7 +262,7 @@ static void help_others(sf_cpu_team *team, const sf_cpu_plan *plan, const sf_wor
             }
 }
 
-/* What sequences add to one by one. The rest of a gradient is written before it is added to. */
+/* Clears what sequences add to one by one. The rest of a gradient is written first, then added to. */
 static void clear_embedding_and_head(float *gradient, const sf_model *model) {
     const size_t blocks = sf_model_block(model, 0)->offset, head = sf_model_head(model)->offset;
     memset(gradient, 0, blocks * sizeof *gradient);

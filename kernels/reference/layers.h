@@ -1,5 +1,5 @@
 /* Layers as pure functions over double arrays. Outputs first; the gradient of x is dx; backward functions add to
- * parameter gradients and overwrite activation gradients unless said. */
+ * parameter gradients and overwrite activation gradients unless stated otherwise. */
 #ifndef SF_KERNELS_REFERENCE_LAYERS_H
 #define SF_KERNELS_REFERENCE_LAYERS_H
 

@@ -1,5 +1,5 @@
-/* The oracle: the model in double precision, one sequence at a time, as plainly as it can be written. Every fast kernel
- * is tested against it; it is tested against finite differences and tensors computed elsewhere. */
+/* The oracle: the model in double precision, one sequence at a time, written as simply as possible. Every fast kernel
+ * is tested against it; it is tested against finite differences and tensors computed by other programs. */
 #ifndef SF_KERNELS_REFERENCE_REFERENCE_H
 #define SF_KERNELS_REFERENCE_REFERENCE_H
 
@@ -16,7 +16,7 @@ void sf_reference_run(sf_reference *reference, double *loss, double *logits /* [
                       double *gradient /* [size] */, const double *params /* [size] */, const sf_batch *batch,
                       const sf_moment *moment);
 
-/* Positions of `block` after the last sequence run: scores and the keys kept, both [H,T,T] (what the mechanism did). */
+/* Scores and kept keys of `block` for the last sequence that was run, both [H,T,T]. */
 const double *sf_reference_scores(const sf_reference *reference, size_t block);
 const bool *sf_reference_kept(const sf_reference *reference, size_t block);
 

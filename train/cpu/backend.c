@@ -7,7 +7,7 @@
 #include "train/cpu/cpu_backend.h"
 #include "train/optimizer.h"
 
-enum { WEIGHTS_PER_THREAD = 2 }; /* in one call: threads seldom wait for the last, and a stop loses little */
+enum { WEIGHTS_PER_THREAD = 2 }; /* in one call: threads seldom wait for the last one, and a stop loses little */
 
 sf_cpu_layout sf_cpu_layout_for(size_t models, size_t threads) {
     const size_t workers = (size_t)sf_threads_for(threads);
@@ -19,7 +19,7 @@ sf_status sf_cpu_train_step(sf_cpu_team *team, sf_cpu_step *out, float *gradient
                             const sf_batch *batch, const sf_moment *moment, const atomic_int *stop) {
     sf_cpu_gradient(team, &out->loss, gradient, plan, blocks[0], batch, moment);
     if (sf_stop_asked(stop) || sf_attention_is_faulty(&model->shape.attention))
-        return SF_INTERRUPTED; /* the gradient may be of a part of the batch */
+        return SF_INTERRUPTED; /* the gradient may be that of a part of the batch */
     out->norm = sf_gradient_norm(gradient, model->size);
     const size_t kept = sf_optimizer_moments(update->config);
     float *const moments[] = {kept > 0 ? blocks[1] : NULL, kept > 1 ? blocks[2] : NULL};
@@ -38,7 +38,7 @@ static bool share_fleet(const sf_demand *a, const sf_demand *b) {
     return s->C == t->C && s->F == t->F && s->H == t->H && s->L == t->L && a->precision == b->precision;
 }
 
-/* A fleet's members wait for each other at the end of an epoch, so fleets of one side by side are faster. */
+/* A fleet's members wait for each other at the end of an epoch, so several fleets of one member are faster. */
 static size_t models(const sf_demand *demand, size_t threads) {
     return demand->work == SF_EVALUATION_WORK ? WEIGHTS_PER_THREAD * (size_t)sf_threads_for(threads) : 1;
 }

@@ -5,21 +5,21 @@
 #include "kernels/cpu/cpu.h"
 #include "train/backend.h"
 
-/* How the cores are shared: a model per core where there are enough of them, all cores inside one model otherwise. Both
+/* How the cores are shared: one model per core if there are enough models, otherwise all cores on one model. Both
  * compute the same bits. */
 typedef struct sf_cpu_layout {
     size_t workspaces; /* models at a time */
-    size_t workers;    /* threads at each */
+    size_t workers;    /* threads per model */
 } sf_cpu_layout;
 
 sf_cpu_layout sf_cpu_layout_for(size_t models, size_t threads);
 
 typedef struct sf_cpu_step { /* what a training step did */
-    double loss, norm;       /* of the gradient; the weights are as they were if one is not finite */
+    double loss, norm;       /* norm of the gradient; if either is not finite, the weights are unchanged */
 } sf_cpu_step;
 
-/* Gradient, clipping and update. SF_INTERRUPTED, and nothing has happened, if by then *stop is set or the mechanism
- * broke its rules. */
+/* Gradient, clipping and update. SF_INTERRUPTED, and nothing is changed, if *stop was set or the mechanism broke its
+ * rules. */
 sf_status sf_cpu_train_step(sf_cpu_team *team, sf_cpu_step *out, float *gradient /* [size] */, const sf_cpu_plan *plan,
                             const sf_model *model, float *const *blocks /* [1 + moments] */, const sf_update *update,
                             const sf_batch *batch, const sf_moment *moment, const atomic_int *stop);

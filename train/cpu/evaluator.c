@@ -68,7 +68,7 @@ sf_status sf_cpu_evaluator_evaluate(void *opaque, sf_evaluation *out /* [S] */, 
                                     const sf_moment *moment) {
     const cpu_evaluator *e = opaque;
     const size_t row = logits != NULL ? batch->B * e->model->shape.classes : 0;
-    if (e->layout.workspaces == 1) { /* outside of a region, where those inside of a model keep their threads */
+    if (e->layout.workspaces == 1) { /* no parallel region here, so that those inside of a model get threads */
         for (size_t s = 0; s < S; s++)
             sf_cpu_evaluate(e->teams[0], &out[s], logits + s * row, e->plan, params[s], batch, moment);
     } else {

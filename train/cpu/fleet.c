@@ -1,4 +1,4 @@
-/* Fleets on CPU cores. Models take turns on workspaces that are large enough for each of them. */
+/* Fleets on CPU cores. Models use workspaces in turn; each is large enough for every model. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -15,10 +15,10 @@ typedef struct trained_model { /* one member's */
     sf_cpu_plan *plan;
     size_t block_count;
     float *blocks[SF_MOST_BLOCKS]; /* [size] each: weights, and what the optimizer keeps */
-    float *before[SF_MOST_BLOCKS]; /* as they were before the epoch under way */
+    float *before[SF_MOST_BLOCKS]; /* as they were before the current epoch */
 } trained_model;
 
-typedef struct workspace { /* what one model in flight needs */
+typedef struct workspace { /* for one model at a time */
     sf_cpu_team *team;
     float *gradient; /* [size] */
     uint32_t *order; /* [training sequences] */
@@ -233,7 +233,7 @@ static ending train_epoch(const workspace *at, trained_model *m, size_t epoch, c
     return COMPLETE;
 }
 
-/* Of no use once told to stop. */
+/* The results are invalid once a stop was requested. */
 static void evaluate(double *loss, double *accuracy, const workspace *at, const trained_model *m,
                      const sf_dataset *data, sf_split split, const atomic_int *stop) {
     const size_t count = sf_dataset_count(data);
@@ -294,7 +294,7 @@ static bool stops(cpu_fleet *fleet, size_t s, size_t workspace_index, const sf_w
 sf_status sf_cpu_fleet_advance(void *opaque, const sf_watch *watch) {
     cpu_fleet *fleet = opaque;
     bool stopped = false;
-    if (fleet->layout.workspaces == 1) { /* outside of a region, where those inside of a model keep their threads */
+    if (fleet->layout.workspaces == 1) { /* no parallel region here, so that those inside of a model get threads */
         for (size_t s = 0; s < fleet->capacity; s++) stopped |= stops(fleet, s, 0, watch);
     } else {
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)fleet->layout.workspaces) reduction(|| : stopped)

@@ -33,8 +33,8 @@ def measure(program, attention, length, sequences, folder):
 
 
 def measure_all(program, attention, lengths):
-    """Milliseconds and MiB by length. Epochs have as many tokens at any length, so that they meet the noise of a shared machine
-    alike; lengths take turns, and the fastest epoch counts."""
+    """Milliseconds and MiB by length. Epochs have the same number of tokens at any length, so that the noise of a
+    shared machine affects them equally; lengths alternate, and the fastest epoch counts."""
     seconds, memory, rounds, start = {length: [] for length in lengths}, {}, 0, time.monotonic()
     sequences = {length: SEQUENCES * lengths[-1] // length for length in lengths}
     while rounds < FEWEST_ROUNDS or (rounds < MOST_ROUNDS and time.monotonic() - start < ENOUGH_SECONDS):

@@ -1,4 +1,4 @@
-/* The matrix products of a training step, ours (kernels/cpu/gemm.c, AVX-512) beside libxsmm's kernels, turn by turn on
+/* The matrix products of a training step, ours (kernels/cpu/gemm.c, AVX-512) beside libxsmm's kernels, alternately on
  * one thread. Usage: bench_products [rounds].
  *
  * Shapes, strides and the order of tiles are those of a block at width 64: NNCH (groups of 3 sequences of 40) and
@@ -20,11 +20,11 @@
 #include "kernels/cpu/gemm.h"
 
 enum {
-    ROOM = 608 * 192 + 336, /* of an operand; no multiple of a page, lest all lie alike in the cache */
+    ROOM = 608 * 192 + 336, /* of an operand; no multiple of a page, so that operands use different cache sets */
     MOST_USES = 12,
     TUNING_ROUNDS = 41
 };
-static const double block_seconds = 2e-4; /* short beside a time slice: a median drops the rounds that lost one */
+static const double block_seconds = 2e-4; /* short compared to a time slice: a median drops the rounds that lost one */
 static const double tolerance = 1e-4;
 
 typedef enum group { NNCH, LISTOPS, GROUPS } group;
@@ -267,7 +267,7 @@ static timing compare(const product *p, const use *theirs, const operands *o, do
     for (size_t round = 0; round < rounds; round++) {
         for (size_t i = 0; i < 2; i++) {
             const size_t who = (round + i) % 2;
-            seconds_of(p, &both[who], o, 1); /* whatever the other left in the caches */
+            seconds_of(p, &both[who], o, 1); /* the other one changed the caches */
             seconds[who][round] = seconds_of(p, &both[who], o, repeats);
         }
         ratios[round] = seconds[1][round] / seconds[0][round];

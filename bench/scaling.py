@@ -1,4 +1,4 @@
-"""Eight runs on one core and on all: turn by turn, medians and their ratio.
+"""Eight runs on one core and on all, alternately: medians and their ratio.
 
     python3 bench/scaling.py [--rounds 3] [--cores 2]"""
 import argparse

@@ -1,6 +1,6 @@
-/* What the store costs: training through a session against training a bare fleet (same task, same epochs, taking
- * turns), and one row of a curve in a store that already holds many. Usage: bench_store [rounds] [epochs].
- * Works in the folder bench-store, which should not be there before. */
+/* What the store costs: training through a session against training a bare fleet (same task, same epochs, alternately),
+ * and one row of a curve in a store that already holds many. Usage: bench_store [rounds] [epochs]. Works in the folder
+ * bench-store, which should not be there before. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What the attention of stored runs is like, in the quantities of the theory. */
+/* Describes the attention of stored runs in the quantities of the theory. */
 #include "cli/theory.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static derived sink_ratio(const sf_block_measures *block) {
     return divided(&block->measures[SF_IN_DEGREE], block->sink_keys);
 }
 
-/* Of full attention over the same scores: e^delta_s / T. */
+/* For full attention over the same scores: e^delta_s / T. */
 static derived ln_stability_of_full(const sf_block_measures *block, const sf_analysis_info *info) {
     return less(&block->measures[SF_DISPERSION], info->ln_positions);
 }
@@ -268,7 +268,7 @@ static void print_comparison(const sf_analysis *full, const sf_analysis *sparse)
 typedef struct analyses {
     sf_analysis **all; /* [count] */
     size_t count;
-    json_t *rows; /* one a run; NULL: tables */
+    json_t *rows; /* one per run; NULL: tables */
 } analyses;
 
 /* The full run that a sparse one is compared with, or NULL. */
@@ -439,7 +439,7 @@ static void count_point(void *context, const sf_curve_point *point) {
     ++*(size_t *)context;
 }
 
-/* Before anything is printed: what is missing is said alone. */
+/* Before anything is printed, so that an error is the only output. */
 static int check_recorded(sf_store *store, const sf_stored_run *runs, size_t count) {
     for (size_t i = 0; i < count; i++) {
         size_t points = 0;

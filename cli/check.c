@@ -12,7 +12,7 @@ typedef struct checking {
 static sf_status check_one(checking *c, const char *id) {
     sf_stored_run run = {0};
     sf_status status = sf_store_find(&run, c->store, id);
-    const bool found = status != SF_BAD_INPUT; /* else no run is called so */
+    const bool found = status != SF_BAD_INPUT; /* else no run has this id */
     if (!found) return status;
     if (status == SF_OK) status = sf_store_check(c->store, &run);
     c->checked++;
@@ -28,8 +28,7 @@ static void collect_id(void *ids, const char *id) {
     json_array_append_new(ids, json_text(id));
 }
 
-/* The ids first, then run by run: a store that is being trained into moves on meanwhile, and each look must be a new
- * one. */
+/* The ids first, then run by run: other processes may be training in the store, so each run is read anew. */
 static sf_status check_all(checking *c, const char *where) {
     json_t *ids = json_array();
     sf_status status = sf_store_each_id(c->store, where, collect_id, ids);
@@ -53,7 +52,7 @@ static int run(const cli_request *request) {
     if (status != SF_OK) return fail(status);
     c.rows = json_array();
     const sf_status list = sf_store_check_list(c.store);
-    if (list != SF_OK) fail(list); /* and on to the runs: which of them is it? */
+    if (list != SF_OK) fail(list); /* continue with the runs, to find which is damaged */
     status = request->word_count > 0 ? check_named(&c, request) : check_all(&c, request->options.where);
     sf_store_close(c.store);
     int code = status == SF_OK ? EXIT_DONE : fail(status);

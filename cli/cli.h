@@ -55,13 +55,13 @@ const cli_verb *find_verb(const char *name); /* NULL: there is none */
 int fail(sf_status status);
 int fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* From now on standard output and error are text that a terminal can show, whatever is printed; false: no memory. */
+/* From now on, anything printed on standard output and error is safe to show on a terminal; false: no memory. */
 bool open_output(void);
-/* For what is not text. */
+/* For output that is not text. */
 void print_bytes_from_now_on(void);
 /* A sequence of control characters of our own, to the terminal on standard error. */
 void print_control(const char *sequence);
-/* A name on one line: newlines and tabs are spelled. The text is valid until eight more were asked for. */
+/* A name on one line: newlines and tabs are spelled out. The text is valid until the eighth call after it. */
 const char *on_one_line(const char *text);
 /* A field of a CSV, in quotes where it needs them, and never taken for a formula by a spreadsheet. */
 void print_csv_text(const char *text);
@@ -72,23 +72,23 @@ void print_sentence(const char *text);
 json_t *json_text(const char *text);
 /* Prints one JSON document and a newline; releases it. */
 int print_json(json_t *document);
-/* Every byte reached standard output, or a sentence and EXIT_FAILED; nothing is said where its reader has gone. */
+/* Every byte reached standard output, or a sentence and EXIT_FAILED; no message if the reader closed the pipe. */
 int finish_output(void);
 
-/* The end of a noun that so many are counted of. */
+/* The plural ending of a noun after this count. */
 const char *plural(size_t count);
 /* A duration as people write it. */
 void say_time(char out[32], double seconds);
 
-/* From now on Ctrl-C, and what else asks a process to end, ends it with code 128 + signal. */
+/* From now on, Ctrl-C and other signals that ask a process to end make it exit with code 128 + signal. */
 void watch_signals(void);
 /* The same, but the first such signal only sets this flag: work is kept, then the process ends. */
 atomic_int *watch_for_stop(void);
-/* Whether one did: its exit code, or EXIT_DONE. From now on a signal ends the process at once again. */
+/* The exit code of the signal that arrived, or EXIT_DONE. From now on, a signal ends the process at once again. */
 int ended_by_signal(void);
-/* For work that is kept as it goes, so that a signal may end it at once: the sentence that is said then. NULL: none. */
+/* For work that is kept as it goes, so that a signal may end it at once: the sentence printed then. NULL: none. */
 void say_when_stopped(const char *store);
-/* A sentence that work was stopped and what becomes of it; the exit code that goes with it. */
+/* Prints that work was stopped and what becomes of it; returns the exit code. */
 int tell_stopped(const char *store);
 
 /* For reading; says on standard error if the store has no seals. */

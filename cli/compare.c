@@ -53,7 +53,7 @@ static void print_sum(size_t count, size_t done, double seconds) {
     putchar('\n');
 }
 
-/* Of all runs that are to do, each once. Returns the exit code. */
+/* Estimates all runs that are to do, each once. Returns the exit code. */
 static int estimate_all(double *seconds, const sf_study *study, size_t count) {
     bool *counted = calloc(count > 0 ? count : 1, sizeof *counted);
     if (counted == NULL) {

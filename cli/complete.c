@@ -19,7 +19,7 @@ typedef struct completion {
     const char *store;
 } completion;
 
-/* Descriptions are one line each, whatever a task or a run is called. */
+/* Descriptions are one line each, even if a name contains newlines. */
 static void offer(const completion *asked, const char *candidate, const char *ending, const char *description) {
     if (strncmp(candidate, asked->start, strlen(asked->start)) != 0) return;
     printf("%.*s%s%s", (int)asked->kept, asked->word, candidate, ending);
@@ -27,7 +27,7 @@ static void offer(const completion *asked, const char *candidate, const char *en
     putchar('\n');
 }
 
-/* From now on, what stands before the last of these characters is kept. */
+/* From now on, everything up to the last of these characters is kept. */
 static void keep_through(completion *asked, const char *separators) {
     for (const char *at = asked->start; *at != '\0'; at++)
         if (strchr(separators, *at) != NULL) asked->kept = (size_t)(at + 1 - asked->word);
@@ -76,7 +76,7 @@ static void offer_additions(const completion *asked, const char *mechanism) {
             offer(asked, "global:", "", "extra tokens that see all and are seen by all");
 }
 
-/* selector[:k][+global:g][/weighting], after a comma another one: whichever part is being written. */
+/* selector[:k][+global:g][/weighting], after a comma another one: offers the part that is being written. */
 static void offer_mechanisms(const completion *asked) {
     completion part = *asked;
     keep_through(&part, ",");
@@ -113,7 +113,7 @@ static void offer_run_id(void *context, const char *id) {
     offer(context, id, "", NULL);
 }
 
-/* A store that cannot be read has nothing to offer, and one with damage its ids: the command itself will say why. */
+/* A store that cannot be read offers nothing, a damaged one only its ids: the command itself will say why. */
 static void offer_runs(const completion *asked) {
     char where[64];
     sf_store *store = NULL;

@@ -31,7 +31,7 @@ static void show_points(void *context, size_t surface, size_t done, size_t point
                      (int)left % 60);
 }
 
-/* Printed as it goes: grids are large, and nothing can get lost on the way for lack of memory. */
+/* Printed directly: grids are large, and this way output cannot fail for lack of memory. */
 static void json_number(const char *key, double value) {
     if (isfinite(value))
         printf("%s%.17g", key, value);
@@ -257,7 +257,7 @@ static int compute_and_show(sf_store *store, const cli_request *request) {
     return code;
 }
 
-/* For reading first: a store that is not there is not made. */
+/* Opens for reading first, so that a missing store is not created. */
 static sf_status open_existing(sf_store **store, const char *folder) {
     const sf_status status = sf_store_open(store, folder, SF_STORE_READ);
     if (status != SF_OK) return status;

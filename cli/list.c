@@ -17,7 +17,7 @@ static long long number(const json_t *row, const char *key) {
     return json_integer_value(json_object_get(row, key));
 }
 
-/* Where a part came from that is not built in. */
+/* Adds where a part that is not built in came from. */
 static void append_part(json_t *rows, json_t *row, const void *part) {
     const sf_plugin_file *file = sf_plugin_file_of(part);
     if (file != NULL) json_object_set_new(row, "plugin", json_text(file->path));

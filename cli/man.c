@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Text with what troff would take for a request or an escape made plain. */
+/* Prints text so that troff sees no requests or escapes in it. */
 static void print_plain(const char *text) {
     bool line_start = true;
     for (; *text != '\0'; text++) {

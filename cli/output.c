@@ -1,5 +1,5 @@
-/* Standard output and standard error as text that is safe to show: names of files and tasks, messages and whatever a
- * store holds may contain anything, and a terminal obeys control characters. So both streams pass through a filter that
+/* Standard output and standard error as text that is safe to show: names of files and tasks, messages and the contents
+ * of a store may contain anything, and a terminal obeys control characters. So both streams pass through a filter that
  * spells them out: \x1b for a control character or a byte that is not UTF-8, \u009b for the control characters that
  * Unicode has beyond ASCII. Newlines and tabs pass. */
 #include <errno.h>
@@ -150,7 +150,7 @@ int finish_output(void) {
     const int why = out_filter.failure != 0 ? out_filter.failure : errno;
     end_filter(&out_filter);
     if (good) return EXIT_DONE;
-    if (why == EPIPE) return EXIT_SIGNAL + SIGPIPE; /* whoever read it has seen enough */
+    if (why == EPIPE) return EXIT_SIGNAL + SIGPIPE; /* the reader closed the pipe */
     fprintf(stderr, "semfocus: cannot write standard output: %s\n", strerror(why));
     return EXIT_FAILED;
 }

@@ -186,7 +186,7 @@ static int write_figures(const sf_paper *paper, const char *id, sf_store *store,
     return EXIT_DONE;
 }
 
-/* Of an entry whose runs are done. */
+/* For an entry whose runs are done. */
 static int measure_and_tell(json_t *results, sf_paper *paper, const sf_paper_info *info, sf_store *store,
                             const sf_options *options) {
     const sf_paper_scale scale = (sf_paper_scale)options->scale;
@@ -267,7 +267,7 @@ static void print_told(const sf_paper_info *info, sf_paper_scale scale, const sf
     if (result->finished == result->runs && result->finished > 0 && !brief) print_rows(result);
 }
 
-/* With --scale that scale alone; without it laptop, and others of which some runs are there. */
+/* With --scale, only that scale; without it, laptop and the other scales that have some runs. */
 static bool is_told(const sf_paper_result *result, sf_paper_scale scale, const sf_options *options) {
     if (scale == (sf_paper_scale)options->scale) return true;
     return !sf_options_given(options, "scale") && result->finished > 0;

@@ -50,7 +50,7 @@ double moving_line_seconds(const moving_line *line) {
     return now_seconds() - line->began;
 }
 
-/* Text that is as wide as the terminal at most, in place of what is in its line; characters are cut nowhere within. */
+/* Replaces the terminal's line by text, cut to the terminal's width but never within a character. */
 static void redraw(const char *text) {
     size_t width = 0, columns = (size_t)terminal_width() - 1;
     for (; text[width] != '\0'; width++)
@@ -162,7 +162,7 @@ static void print_row(const progress *shown, size_t run, const sf_epoch *row) {
 static void draw_line(progress *shown, size_t step, size_t steps) {
     const double now = now_seconds();
     if (shown->silent || now - shown->drawn < (shown->terminal ? redraw_seconds : plain_seconds)) return;
-    if (!shown->terminal && shown->detail == EVERY_EPOCH) return; /* its rows tell as much */
+    if (!shown->terminal && shown->detail == EVERY_EPOCH) return; /* its rows show as much */
     shown->drawn = now;
     const double within = steps > 0 ? (double)step / (double)steps : 0;
     const double rate = ((double)shown->epochs_done + within) / (now - shown->began);
@@ -292,7 +292,7 @@ void progress_close(progress *shown) {
     if (shown->headed) putchar('\n');
 }
 
-/* Of the epochs that the plan asks for. What cannot be looked up is not warned of. */
+/* Whether epochs that the plan asks for were not measured. No warning about what cannot be looked up. */
 static bool lacks_measures(const sf_planned_run *plan, sf_store *store, size_t every) {
     sf_stored_run run;
     size_t measured;

@@ -16,7 +16,7 @@ typedef struct progress {
     sf_store *store;
     cli_detail detail;
     bool silent, quiet, terminal, headed, started, fail_fast, output_failed;
-    atomic_int *stop;                     /* set where output cannot be written: nobody listens */
+    atomic_int *stop;                     /* set if output cannot be written */
     double began, drawn;                  /* seconds */
     size_t finished, failed, epochs_done; /* runs; epochs of this session */
     size_t kept;                          /* runs that were done before */

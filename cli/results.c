@@ -1,4 +1,4 @@
-/* What a judged study says, as a table with verdicts or as JSON, and what is drawn of it. */
+/* The results of a judged study as a table with verdicts or as JSON, and its report and figures. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static json_t *loss_as_json(const sf_study *study, size_t i) {
     return loss_speedup_as_json(&loss);
 }
 
-/* Of a grid: whether these are the settings with which the mechanism converges soonest, and how it compares there. */
+/* For a grid: whether these are the settings with which the mechanism converges soonest, and how it compares there. */
 static void add_best_setting(json_t *row, const sf_study *study, size_t i) {
     const sf_group *group = sf_study_group(study, i);
     const bool compared = *group->best_sentence != '\0';
@@ -161,7 +161,7 @@ static int name_width(const sf_study *study) {
     return (int)width;
 }
 
-/* Groups that differ in other settings have the same to say. */
+/* Groups that differ in other settings have the same note. */
 static bool is_new_note(const sf_study *study, size_t from, size_t i) {
     const char *note = sf_study_group(study, i)->note;
     for (size_t before = from; before < i; before++)
@@ -198,7 +198,7 @@ static bool lacks_epochs(const sf_group *group) {
                                    isnan(group->quartiles[2]) || isnan(group->heldout_median));
 }
 
-/* What the marks in the table mean, as far as they are in it. */
+/* Explains the marks that occur in the table. */
 static void print_marks(const sf_study *study, size_t from, size_t to) {
     size_t beyond = 0, seconds = 0, epochs = 0, example = 0;
     for (size_t i = from; i < to; i++) {

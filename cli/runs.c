@@ -27,7 +27,7 @@ json_t *run_as_json(const sf_stored_run *run) {
 typedef struct listing { /* what is shown of the runs of a store */
     sf_store *store;
     sf_criterion criterion;
-    bool is_usual;  /* 95 % training accuracy, which the store knows of every run */
+    bool is_usual;  /* 95 % training accuracy, which the store knows for every run */
     size_t arrival; /* of the run being looked at; 0: not yet */
     json_t *rows;   /* NULL: a table */
     size_t count;

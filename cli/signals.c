@@ -25,7 +25,7 @@ static void on_signal(int number) {
     _exit(EXIT_SIGNAL + number);
 }
 
-/* A reader that has seen enough. In work that is told of signals the write fails, and ends it in order. */
+/* The reader closed the pipe. Work that watches for signals sees the failed write and ends in order. */
 static void on_broken_pipe(int number) {
     if (orderly) return;
     sf_files_abandon();

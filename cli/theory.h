@@ -1,4 +1,4 @@
-/* What `analyze` tells beyond the measures: bounds, local Lipschitz constants, mask stability. */
+/* What `analyze` shows beyond the measures: bounds, local Lipschitz constants, mask stability. */
 #ifndef SF_CLI_THEORY_H
 #define SF_CLI_THEORY_H
 

@@ -12,7 +12,7 @@ static void append_row(void *curve, const sf_epoch *row) {
                                            "va-ac", row->heldout_accuracy));
 }
 
-/* What the store now says of the runs: JSON, or a sentence each. */
+/* Prints the runs as they are now stored: as JSON, or one sentence per run. */
 static int print_runs(sf_store *store, const sf_study *study, bool json) {
     json_t *rows = json_array();
     const bool with_tasks = has_several_tasks(study);
@@ -37,7 +37,7 @@ static int print_runs(sf_store *store, const sf_study *study, bool json) {
     return code == EXIT_DONE ? finish_output() : code;
 }
 
-/* A study would span the grid of several. */
+/* A study's own default would be a list, and span a grid. */
 static sf_status set_default(sf_study *study, const char *name) {
     const sf_setting *setting;
     const sf_status status = sf_setting_find(&setting, name, SF_RUN_GROUPS);
@@ -48,7 +48,7 @@ static int run(const cli_request *request) {
     sf_options options;
     sf_study *study = request->study;
     sf_store *store = NULL;
-    sf_status status = set_default(study, "attention"); /* one of each, unless told */
+    sf_status status = set_default(study, "attention"); /* one of each, unless set */
     if (status == SF_OK) status = set_default(study, "seed");
     if (status == SF_OK) status = sf_study_add_tasks(study, request->words[0]);
     sf_study_options(&options, study);

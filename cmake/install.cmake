@@ -1,5 +1,5 @@
 # What 'cmake --install' puts where, and the Debian package made of it. No installed file names a folder of this machine:
-# the package files find the rest from where they lie.
+# the package files find the rest relative to themselves.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

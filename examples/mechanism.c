@@ -1,4 +1,4 @@
-/* A mechanism of one's own inside a program: strided:k keeps every k-th key, counted from the query's own position.
+/* Your own mechanism inside a program: strided:k keeps every k-th key, counted from the query's own position.
  *
  *   cc mechanism.c $(pkg-config --cflags --libs semfocus) -o mechanism
  *   ./mechanism strided:2

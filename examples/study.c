@@ -1,10 +1,10 @@
-/* Compares two mechanisms over six seeds, tells what happens meanwhile, and prints the verdict.
+/* Compares two mechanisms over six seeds, shows the progress, and prints the verdict.
  *
  *   cc study.c $(pkg-config --cflags --libs semfocus) -o study
  *   ./study my-runs
  *
  * The runs are kept in the folder: a second call trains nothing and prints the same verdict. Ctrl-C stops between two
- * steps, keeps what is done, and the next call goes on. The code is C and C++ alike. */
+ * steps, keeps what is done, and the next call continues. The code is C and C++ alike. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

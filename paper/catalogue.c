@@ -75,7 +75,7 @@ static sf_status fill_study(sf_study *study, const char *const *settings) {
     return SF_OK;
 }
 
-/* What a user may choose of a run without leaving the catalogue. */
+/* A setting of runs that a user may choose within the catalogue. */
 static sf_status set_precision(sf_study *study, sf_precision precision) {
     const sf_setting *setting;
     sf_config config = {.precision = precision};

@@ -1,5 +1,5 @@
-/* Inside of the catalogue: an entry is a row of a table that names its studies, what is measured at their runs, and how
- * the numbers become rows of a verdict. */
+/* Internals of the catalogue: an entry is a row of a table that names its studies, what is measured at their runs, and
+ * how the numbers become rows of a verdict. */
 #ifndef SF_PAPER_CATALOGUE_H
 #define SF_PAPER_CATALOGUE_H
 

@@ -1,5 +1,5 @@
-/* What the text of the paper claims, and what it leaves open that fits here. A claim quotes what is stated; how we read
- * it is said beside it as ours. */
+/* What the text of the paper claims, and what it leaves open that fits here. A claim quotes what is stated; our reading
+ * of it is given separately, as ours. */
 #include "paper/plans.h"
 
 static const char eight_tasks[] = FIRST_FOUR "," OTHER_FOUR;

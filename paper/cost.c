@@ -1,5 +1,5 @@
-/* What an entry of the catalogue costs here: a few batches are timed for each kind of attention, and the rest follows
- * from how much more there is to compute. */
+/* How long an entry of the catalogue takes on this machine: a few batches are timed for each kind of attention, and the
+ * rest follows from how much more there is to compute. */
 #include <string.h>
 #include <time.h>
 
@@ -35,7 +35,7 @@ static double clock_seconds(clockid_t clock) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* On a core of its own: what other processes take while we measure does not count. */
+/* As on an idle machine: time that other processes take meanwhile does not count. */
 static sf_status time_epoch(double *out, const sf_planned_run *run) {
     const double start = clock_seconds(CLOCK_MONOTONIC), busy = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
     SF_TRY(sf_study_epoch_seconds(out, run));

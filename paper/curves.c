@@ -9,7 +9,8 @@
 #include "study/loss_speedup.h"
 #include "study/study.h"
 
-/* The runs of a group that are finished, or at least at 95 % training accuracy: more epochs will not change when. */
+/* The runs of a group that are finished, or at least at 95 % training accuracy: more epochs will not change when they
+ * got there. */
 static sf_status outcomes_of(sf_outcome **out, size_t *count, const sf_paper *paper, size_t group) {
     const size_t runs = sf_study_group(paper->study, group)->runs;
     *count = 0;

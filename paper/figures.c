@@ -1,6 +1,6 @@
 /* The figures and tables of "Transformers Learn Faster with Semantic Focus" (Ram, Clarkson, Klinger, Ubaru, Gray;
  * NeurIPS 2025), one entry each: the tasks, settings and curves of the published plotting commands, what the text says
- * of them, and what we compare. */
+ * about them, and what we compare. */
 #include "paper/plans.h"
 
 #define FASTER           "input-dependent sparse attention converges faster than full attention"

@@ -51,7 +51,7 @@ static double keys_of(const sf_paper *paper, size_t group) {
 
 typedef sf_status pairs_user(sf_paper *paper, sf_store *store, size_t group, const sf_run_pair *pairs, size_t count);
 
-/* Hands the pairs of every top-k group over. */
+/* Passes the pairs of every top-k group to `use`. */
 static sf_status each_by_score(sf_paper *paper, sf_store *store, pairs_user *use) {
     for (size_t g = 0; g < sf_study_group_count(paper->study); g++) {
         if (!sf_paper_is_compared(paper, g) || !sf_paper_chooses_by_score(paper, g)) continue;

@@ -1,8 +1,8 @@
 /* The rules by which our numbers agree or disagree with a statement, or do not tell. Pure functions.
  *
  * A rule writes the numbers of a row, its test and the direction of the difference. When all rows of an entry are
- * there, sf_rules_correct() corrects the tests that belong together after Holm and says the words: a difference that is
- * not significant neither agrees nor disagrees. */
+ * there, sf_rules_correct() applies Holm's correction to the tests that belong together and sets the words: a
+ * difference that is not significant neither agrees nor disagrees. */
 #ifndef SF_PAPER_RULES_H
 #define SF_PAPER_RULES_H
 
@@ -37,7 +37,7 @@ void sf_rule_generalizes(sf_paper_row *row, const double *heldout /* [count] */,
                          bool is_stated);
 /* Held-out accuracies are within five points of guessing. */
 void sf_rule_near_guess(sf_paper_row *row, const double *heldout /* [count] */, size_t count, double guess);
-/* Ours is below theirs, or at most by the slack above, in each of `width` values. Seeds with a value that is not a
+/* Ours is below theirs, or above it by at most the slack, in each of `width` values. Seeds with a value that is not a
  * number do not count. One planned seed is only shown. */
 void sf_rule_lower(sf_paper_row *row, const double *ours /* [count,width] */, const double *theirs, size_t count,
                    size_t width, double slack, size_t planned);
@@ -56,7 +56,7 @@ void sf_rule_published(sf_paper_row *row, const double *ours /* [count] */, cons
 /* Some mechanism reaches near 100 % training accuracy with no seed: their names, how many, and of how many. */
 void sf_rule_some_never(sf_paper_row *row, const char *names, size_t count, size_t of);
 
-/* Corrects each family and says the words of its rows. */
+/* Corrects each family and sets the words of its rows. */
 sf_status sf_rules_correct(sf_paper_row *rows, size_t count);
 /* One word and sentence for all corrected rows. */
 sf_paper_word sf_rule_overall(char sentence[2 * SF_PAPER_TEXT_SIZE], const sf_paper_row *rows, size_t count);

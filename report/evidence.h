@@ -1,4 +1,4 @@
-/* Why mechanisms learn as they do, as far as the store knows it of a task's runs: measures over training, the regions
+/* Why mechanisms learn as they do, as far as the store has data on a task's runs: measures over training, the regions
  * of conditions W and X with the runs in them, and loss surfaces. What was never measured is not shown. */
 #ifndef SF_REPORT_EVIDENCE_H
 #define SF_REPORT_EVIDENCE_H

@@ -48,7 +48,7 @@ const char *sf_figure_title(char out[SF_TITLE_SIZE], const sf_figure *figure, co
     return out;
 }
 
-/* Whether converged is a value of this quantity. */
+/* Whether the criterion is a value of this quantity. */
 static bool shows_criterion(sf_quantity quantity, const sf_criterion *criterion) {
     return quantity == (criterion->is_loss ? SF_TRAIN_LOSS : SF_TRAIN_ACCURACY);
 }
@@ -169,7 +169,7 @@ typedef struct drawing { /* the curves of a figure that is being drawn */
     sf_series series[SF_MOST_SERIES];
     size_t count;
     size_t epochs; /* of the longest */
-    size_t step;   /* only every so many epochs are drawn, and each series' last */
+    size_t step;   /* every step-th epoch is drawn, and each series' last */
     double low, high;
     sf_scale x, y;
 } drawing;
@@ -235,7 +235,7 @@ static void draw_series(FILE *out, const drawing *d, const sf_series *s, const s
     fputs("><title>", out);
     sf_markup_text(out, sf_study_group(study, s->group)->name);
     fprintf(out, ", %zu seed%s</title>\n", s->runs, s->runs == 1 ? "" : "s");
-    if (s->runs > 1) { /* there along the upper edge, back along the lower */
+    if (s->runs > 1) { /* forward along the upper edge, back along the lower */
         for (size_t i = 0; i < count; i++) {
             xs[count + i] = xs[count - 1 - i];
             ys[count + i] = s->low[(size_t)xs[count - 1 - i] - 1];
@@ -256,7 +256,7 @@ static void draw_series(FILE *out, const drawing *d, const sf_series *s, const s
     fputs("/></g>\n", out);
 }
 
-/* Names under the plot, for a figure that stands alone: as many columns as the longest leaves room for. */
+/* Names under the plot, for a separate file: as many columns as the longest leaves room for. */
 enum { LEGEND_LEFT = 62, LEGEND_MARK = 33, LEGEND_ROW = 24 };
 
 static size_t key_count(const sf_keys *keys) {
@@ -389,7 +389,7 @@ static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_
         sf_style_paint(out, sf_figure_style(study, from, group), false, standalone);
         fputs("/>\n", out);
     }
-    const size_t never = g->finished - g->converged; /* they stand side by side around their label */
+    const size_t never = g->finished - g->converged; /* side by side around their label */
     const double spread = never > 1 ? fmin(6, 60 / (double)(never - 1)) : 0;
     double next = x->to + NEVER - 0.5 * spread * (double)(never > 0 ? never - 1 : 0);
     for (size_t m = 0; m < g->runs; m++) {
@@ -414,8 +414,7 @@ static void draw_dots(FILE *out, const sf_scale *x, const sf_study *study, size_
 static sf_status draw_convergence(FILE *out, const sf_figure *figure, const sf_study *study, size_t from, size_t to,
                                   bool standalone) {
     if (to - from > SF_MOST_SERIES) to = from + SF_MOST_SERIES;
-    const bool beside =
-        name_pixels * (double)longest_name(study, from, to) < 160; /* else names stand above their rows */
+    const bool beside = name_pixels * (double)longest_name(study, from, to) < 160; /* else names are above their rows */
     const double row_height = beside ? ROW : 1.7 * ROW;
     const int height = 70 + (int)(row_height * (double)(to - from));
     const sf_scale x = convergence_scale(study, from, to, beside ? 190 : 62), y = {.from = height - 50, .to = 14};

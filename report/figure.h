@@ -1,4 +1,4 @@
-/* The figures of a task, as SVG and as CSV. Inside a page the page's style colours them; alone they bring their own. */
+/* The figures of a task, as SVG and as CSV. Inside a page the page's style colours them; alone they have their own. */
 #ifndef SF_REPORT_FIGURE_H
 #define SF_REPORT_FIGURE_H
 

@@ -11,7 +11,7 @@
 
 enum { MOST_POINTS = 400 };
 
-/* Which quantiles are shown: the upper ones, but of a separation the lower ones, where it is dangerous. */
+/* Which quantiles are shown: the upper ones, but for a separation the lower ones, since small ones matter. */
 static size_t quantile_of(sf_measure measure, size_t panel) {
     static const size_t upper[SF_PANELS] = {5, 6, 7, 8}; /* 50, 75, 90, 95 % */
     return measure == SF_SEPARATION ? SF_QUANTILES - 1 - upper[panel] : upper[panel];
@@ -55,7 +55,7 @@ static sf_status collect_epochs(curve *c, const sf_measure_history *history) {
     return SF_OK;
 }
 
-/* What the run was last measured as at this epoch or before; a run that has stopped keeps its last value. */
+/* The run's last measurement at this epoch or before; a run that has stopped keeps its last value. */
 static const sf_measure_row *row_at(const sf_measure_history *history, size_t run, size_t epoch) {
     const sf_measure_row *rows = history->rows + history->runs[run].first;
     size_t low = 0, high = history->runs[run].count; /* rows before low are of such epochs, from high on are not */

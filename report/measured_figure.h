@@ -1,4 +1,4 @@
-/* Quantiles of a recorded measure over training, by group: the median over seeds of four quantiles, a panel each. */
+/* Quantiles of a recorded measure over training, by group: the median over seeds of four quantiles, one panel each. */
 #ifndef SF_REPORT_MEASURED_FIGURE_H
 #define SF_REPORT_MEASURED_FIGURE_H
 

@@ -135,7 +135,7 @@ static sf_status print_settings(FILE *out, const sf_study *study, size_t from, s
     const sf_setting *setting;
     for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
         if ((setting->group & SF_RUN_GROUPS) == 0 || strcmp(setting->name, "seed") == 0) continue;
-        if (study->stored && !sf_setting_changes_numbers(setting, &run->config)) continue; /* the store cannot tell */
+        if (study->stored && !sf_setting_changes_numbers(setting, &run->config)) continue; /* the store does not know */
         const bool varies = differs(study, from, to, setting);
         char value[SF_TEXT_SIZE], usual[SF_TEXT_SIZE];
         sf_config_text(value, &run->config, setting);
@@ -190,7 +190,7 @@ typedef struct environments { /* distinct ones, with how many runs had each */
     size_t count, others;
 } environments;
 
-/* How many runs trained at a time depends on which were left: it is for the table's seconds, not for the page. */
+/* How many runs trained at a time depends on which were left: it concerns the table's seconds, not the page. */
 static char *without_company(const char *text) {
     json_t *facts = json_loads(text, 0, NULL);
     json_object_del(facts, SF_RUNS_AT_A_TIME);
@@ -236,7 +236,7 @@ static void print_environment(FILE *out, const char *text, size_t runs) {
 static sf_status collect_environments(environments *found, const sf_study *study, sf_store *store) {
     size_t count;
     const sf_planned_run *runs = sf_study_runs(study, &count);
-    char *last = NULL, *facts = NULL; /* mostly a run has the one of the run before it */
+    char *last = NULL, *facts = NULL; /* most runs have the one of the run before */
     sf_status status = SF_OK;
     for (size_t i = 0; i < count && status == SF_OK; i++) {
         size_t rows;

@@ -1,4 +1,4 @@
-/* Four panels, two by two, that share their axes: one a quantile. */
+/* Four panels, two by two, that share their axes: one per quantile. */
 #ifndef SF_REPORT_PANELS_H
 #define SF_REPORT_PANELS_H
 
@@ -21,7 +21,7 @@ typedef struct sf_panels {
 
 /* Moves the scales to panel i and draws its grid, title and, at the edges of the whole, numbers. */
 void sf_panels_frame(FILE *out, sf_panels *panels, size_t i, const char *title, bool whole_x);
-/* What the axes of the whole say. */
+/* The labels of the shared axes. */
 void sf_panels_axes(FILE *out, const char *x, const char *y);
 
 #endif

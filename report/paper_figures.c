@@ -1,4 +1,4 @@
-/* The figures of an entry of the paper as files: learning curves and what else the store knows of its runs, the
+/* The figures of an entry of the paper as files: learning curves and other data that the store has on its runs, the
  * formulas of figures 21 and 22, scatter figures. */
 #include <stdio.h>
 
@@ -55,7 +55,7 @@ static sf_status write_into(const char *folder, const sf_paper *paper, sf_store 
     return sf_paper_study(paper) != NULL ? sf_report_write_figures(sf_paper_study(paper), store, folder) : SF_OK;
 }
 
-/* A folder for each entry: entries share tasks, and so names of files. */
+/* One folder per entry: entries share tasks, and so file names. */
 sf_status sf_paper_write_figures(const sf_paper *paper, const char *id, sf_store *store, const char *folder) {
     char own[SF_PATH_SIZE];
     const int length = snprintf(own, sizeof own, "%s/%s", folder, id);

@@ -1,4 +1,4 @@
-/* The catalogue as Markdown: what each entry shows and says, its command, what we got. */
+/* The catalogue as Markdown: what each entry shows and says, its command, our results. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +101,7 @@ static sf_status print_entry(const page *p, size_t entry) {
         sf_paper *paper;
         SF_TRY(open_and_judge(&paper, p, entry, (sf_paper_scale)scale));
         const sf_paper_result *result = sf_paper_result_of(paper);
-        /* a part of the whole paper says nothing beside the smaller scale that it completes */
+        /* an unfinished larger scale adds nothing to the smaller one */
         if (scale == (int)p->first || result->finished == result->runs)
             print_scale(p->out, &info, (sf_paper_scale)scale, result);
         sf_paper_close(paper);

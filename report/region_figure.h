@@ -1,5 +1,5 @@
 /* Where conditions W and X hold in the plane of c1 = delta_h / delta_s and c2 = Delta_h / delta_s, with measured points
- * in it: a panel a quantile. The condition bounds c1 from above, by a curve that depends on delta_s (and beta). */
+ * in it: one panel per quantile. The condition bounds c1 from above, by a curve that depends on delta_s (and beta). */
 #ifndef SF_REPORT_REGION_FIGURE_H
 #define SF_REPORT_REGION_FIGURE_H
 

@@ -6,7 +6,7 @@
 #include "report/svg.h"
 #include "study/verdict.h"
 
-/* What stands before a speed-up that is only a bound. */
+/* The sign before a speed-up that is only a bound. */
 static const char *bound_of(const sf_group *group, bool inverse) {
     if (group->at_least && group->at_most) return "≈";
     if (!group->at_least && !group->at_most) return "";
@@ -126,7 +126,7 @@ static void print_epochs(FILE *out, double epochs) {
         fputs(isnan(epochs) ? "<td>–</td>" : "<td class=\"words\">not reached</td>", out);
 }
 
-/* What depends on the machine stands in a mark of its own: it may differ between two pages that say the same. */
+/* What depends on the machine is in an element of its own: it may differ between pages with equal results. */
 static void print_seconds(FILE *out, double seconds) {
     if (isfinite(seconds))
         fprintf(out, "<td><span class=\"time\">%.3g</span></td>", seconds);

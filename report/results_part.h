@@ -1,4 +1,4 @@
-/* What the page says of a task in words and numbers: the verdicts, and the table. Groups from..to-1 are those of the
+/* What the page says about a task in words and numbers: the verdicts, and the table. Groups from..to-1 are those of the
  * task. */
 #ifndef SF_REPORT_RESULTS_PART_H
 #define SF_REPORT_RESULTS_PART_H

@@ -70,7 +70,7 @@ static size_t place_of_mechanism(const sweep *s, size_t group) {
     return m;
 }
 
-/* The median of its epochs; infinite: not reached, NaN: cannot be told. */
+/* The median of its epochs; infinite: not reached, NaN: not known. */
 static double epochs_of(const sweep *s, size_t m, size_t v) {
     const size_t group = s->groups[m][v];
     return group == SIZE_MAX ? NAN : sf_study_group(s->study, group)->quartiles[1];

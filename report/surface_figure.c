@@ -14,8 +14,7 @@ typedef struct colour {
     double red, green, blue;
 } colour;
 
-/* From dark blue over grey to yellow: lightness climbs all the way and blue against yellow is what nearly every eye
- * tells apart. */
+/* From dark blue over grey to yellow: lightness increases throughout, and nearly everyone can tell blue from yellow. */
 static colour colour_at(double share) {
     static const colour anchors[] = {{13, 27, 76},    {42, 74, 128},   {92, 117, 135},
                                      {152, 152, 124}, {214, 194, 100}, {255, 242, 150}};
@@ -39,7 +38,7 @@ typedef struct map { /* one surface that is being drawn */
     sf_surface_quantity quantity;
     sf_scale scale; /* values to 0..1 */
     bool is_empty;  /* no finite value in any of the maps */
-    size_t step;    /* every so many points are drawn */
+    size_t step;    /* every step-th point is drawn */
     size_t cells;   /* along a side */
     double *drawn;  /* [cells,cells]: as the scale counts, NaN: not finite */
     sf_scale x, y;  /* coordinates to pixels */
@@ -142,7 +141,7 @@ static void draw_line(FILE *out, const map *m, const sf_contour *contour, const 
     if (line->closed) fputc('Z', out);
 }
 
-/* Black or white, whichever stands out. */
+/* Black or white, for better contrast. */
 static const char *ink_on(double share) {
     return share > 0.55 ? "#000" : "#fff";
 }

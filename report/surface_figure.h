@@ -1,5 +1,5 @@
 /* Figures of loss surfaces: a map with contour lines for each, and the estimated Lipschitz constants of all. Inside a
- * page the page's style colours axes and text; alone they bring their own. */
+ * page the page's style colours axes and text; alone they have their own. */
 #ifndef SF_REPORT_SURFACE_FIGURE_H
 #define SF_REPORT_SURFACE_FIGURE_H
 
@@ -19,7 +19,7 @@ sf_status sf_lipschitz_draw(FILE *out, const sf_landscape *landscape, bool stand
 /* Every figure as SVG and its data as CSV; the folder is there. */
 sf_status sf_surfaces_write(const sf_landscape *landscape, const char *folder, const char *prefix);
 
-/* The beginning of an SVG image, with the style that a lone file brings itself. */
+/* The beginning of an SVG image, with the style that a separate file needs. */
 void sf_surface_open_svg(FILE *out, int width, int height, const char *title, bool standalone);
 
 #endif

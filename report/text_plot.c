@@ -55,7 +55,7 @@ static sf_status plot_task(FILE *out, const sf_study *study, size_t from, size_t
     canvas c = {.low = 100, .high = 100};
     size_t count = 0;
     sf_status status = SF_OK;
-    c.columns = width > LEFT + 9 ? width - LEFT - 9 : 1; /* "  epoch" stands behind the last column */
+    c.columns = width > LEFT + 9 ? width - LEFT - 9 : 1; /* "  epoch" follows the last column */
     if (c.columns > MOST_COLUMNS) c.columns = MOST_COLUMNS;
     for (size_t row = 0; row < ROWS; row++) memset(c.cells[row], ' ', c.columns);
     for (size_t g = from; g < to && count < SF_MOST_SERIES && status == SF_OK; g++) {

@@ -1,4 +1,4 @@
-/* The files in a store's folder of checkpoints, by name: what is in them is train/checkpoint.c's. */
+/* The files in a store's folder of checkpoints, by name; train/checkpoint.c handles their contents. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "store/store_inside.h"
 
-/* Files keep the name that the run began with: nothing is renamed when ids change, so no crash can come in between. */
+/* Files keep the name that the run began with: nothing is renamed when ids change, so no crash can interrupt that. */
 static const char *name_of(const sf_stored_run *run) {
     return *run->earlier_id != '\0' ? run->earlier_id : run->id;
 }

@@ -10,7 +10,7 @@
 
 /* *claim is a file descriptor to release, or -1 if another process holds the run. */
 sf_status sf_claim_take(int *claim, const char *folder, int64_t run);
-/* The store as a whole, while it is opened: waits for its turn. Byte 0, which no run has. */
+/* Locks the whole store while it is opened; waits until it is free. Byte 0, which no run has. */
 sf_status sf_claim_store(int *claim, const char *folder);
 void sf_claim_give_back(int claim);
 bool sf_claim_is_held(const char *folder, int64_t run);

@@ -8,7 +8,7 @@
 
 enum { LONGEST_VALUE = 1 << 20, STEPS_BETWEEN_LOOKS = 10000 };
 
-/* Reading and computing. Everything else (writing, other databases, pragmas, extensions) is not a condition on runs. */
+/* Allows reading and computing. Everything else (writing, other databases, pragmas, extensions) is refused. */
 static int allow(void *context, int action, const char *first, const char *second, const char *database,
                  const char *trigger) {
     (void)database, (void)trigger;
@@ -47,7 +47,7 @@ static sf_status refuse(const sf_condition *condition, const char *why) {
                    sf_text_quote(quoted, condition->where), why);
 }
 
-/* Of the store itself, not of what was asked of it. */
+/* Whether the error is about the store itself, not about the condition. */
 static bool is_damage(int code) {
     return code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_IOERR || code == SQLITE_CANTOPEN ||
            code == SQLITE_BUSY || code == SQLITE_LOCKED || code == SQLITE_NOMEM || code == SQLITE_PROTOCOL;
@@ -64,8 +64,8 @@ static sf_status failure(const sf_condition *condition) {
     return refuse(condition, sqlite3_errmsg(condition->db->handle));
 }
 
-/* The text is pasted between parentheses. It cannot close them and go on, since it must also make sense where there are
- * none to close; nor can a comment at its end hide the closing one, since that is on a line of its own. */
+/* The text is pasted between parentheses. It cannot close them early, since it must also be valid without them; a
+ * comment at its end cannot hide the closing one, since that is on a line of its own. */
 static bool is_condition(const sf_condition *condition) {
     char sql[2048];
     const int length = snprintf(sql, sizeof sql, "SELECT CASE WHEN %s\n THEN 1 END FROM runs", condition->where);

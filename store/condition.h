@@ -4,20 +4,20 @@
 
 #include "store/database.h"
 
-enum { SF_CONDITION_SECONDS = 10 }; /* also said by the help of --where */
+enum { SF_CONDITION_SECONDS = 10 }; /* the help of --where names it, too */
 
 typedef struct sf_condition {
     const sf_database *db;
     const char *where;
-    double began, spent; /* seconds in SQLite: of the step under way, and of those before */
+    double began, spent; /* when the current step began; seconds of the steps before it */
     int length_before;   /* SQLite's limit on the length of a value */
     bool limited, late;
     bool reads_rows; /* of other tables than runs */
 } sf_condition;
 
-/* Prepares `select` WHERE (where) `order`; NULL or "" is every run, however long that takes. What cannot be, or is not
- * one condition, is SF_BAD_INPUT with SQLite's reason. Until sf_condition_close() the database serves the statement
- * alone. */
+/* Prepares `select` WHERE (where) `order`; NULL or "" selects every run, without a time limit. Text that is not one
+ * valid condition is SF_BAD_INPUT with SQLite's reason. Until sf_condition_close(), only this statement may use the
+ * database. */
 sf_status sf_condition_open(sqlite3_stmt **out, sf_condition *condition, const sf_database *db, const char *select,
                             const char *where, const char *order);
 /* The next row; *row false: there is none. SF_BAD_INPUT where the condition cannot be computed or takes too long. */

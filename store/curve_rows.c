@@ -125,7 +125,7 @@ sf_status sf_store_first_epoch_at(size_t *out, sf_store *store, const sf_stored_
     return SF_OK;
 }
 
-/* What the run says of its curve, with one more row at its end. */
+/* Updates the run's summary of its curve with one more row. */
 static void sum_up(sf_stored_run *now, const sf_epoch *row) {
     now->epochs = row->epoch;
     if (now->converged_epoch == 0 && row->train_accuracy >= SF_CONVERGED_AT) now->converged_epoch = row->epoch;
@@ -261,7 +261,7 @@ sf_status sf_measures_verify(sf_store *store, const sf_stored_run *run) {
     return sf_run_damaged(store, run->id, "the measures recorded while it was trained are not what was written");
 }
 
-/* Verified first, so that nothing that is wrong is handed out. */
+/* Verifies first, so that no damaged value is passed on. */
 sf_status sf_store_each_measure(sf_store *store, const sf_stored_run *run,
                                 void (*each)(void *context, const sf_curve_point *point), void *context) {
     sf_stored_run now;
@@ -291,7 +291,7 @@ sf_status sf_store_count_measured(size_t *count, sf_store *store, const sf_store
 sf_status sf_run_drop_unbacked(sf_store *store, sf_stored_run *now) {
     sf_epoch *rows;
     if (now->epochs <= now->checkpoint_epoch) return SF_OK;
-    SF_TRY(sf_curve_read(&rows, store, now)); /* what is damaged must not be sealed anew */
+    SF_TRY(sf_curve_read(&rows, store, now)); /* damaged rows must not be sealed anew */
     sf_status status = sf_measures_verify(store, now);
     if (status == SF_OK) sum_up_all(now, rows, now->checkpoint_epoch);
     sf_release(rows);

@@ -30,8 +30,8 @@ void sf_database_close(sf_database *db) {
     db->handle = NULL;
 }
 
-/* What the system said where SQLite leaves the reason to it, 0 elsewhere. SQLite does not note it for a failing commit;
- * then it is still in errno. */
+/* The system's error number where it is the reason for SQLite's error, else 0. SQLite does not record it for a failing
+ * commit; then it is still in errno. */
 static int system_reason(const sf_database *db, int code) {
     const int now = errno;
     if (code != SQLITE_IOERR && code != SQLITE_CANTOPEN) return 0;
@@ -104,7 +104,7 @@ static int bind_one(sqlite3_stmt *statement, int at, char kind, va_list *values)
     }
 }
 
-/* The statement of this SQL, from the kept ones or new; a second use while the first is under way gets its own. */
+/* The statement of this SQL, kept or new; a second use while the first is under way gets its own. */
 static int compile(sqlite3_stmt **out, const sf_database *db, const char *sql) {
     struct sf_kept_statement *place = NULL;
     for (size_t i = 0; i < KEPT && place == NULL; i++)

@@ -11,7 +11,7 @@
 typedef struct sf_database {
     sqlite3 *handle;
     const char *path;               /* for messages */
-    struct sf_kept_statement *kept; /* prepared ones, to be used again */
+    struct sf_kept_statement *kept; /* prepared ones, for reuse */
 } sf_database;
 
 /* `file` is opened with SQLite's flags; calls on one database must not overlap. */
@@ -21,7 +21,7 @@ void sf_database_close(sf_database *db);
 /* The last error of the database as a status with a sentence. */
 sf_status sf_database_error(const sf_database *db);
 
-/* Prepares and binds. `sql` is a literal: its address says that it is the same. `kinds` has one letter per value: i
+/* Prepares and binds. `sql` is a literal: equal addresses mean equal statements. `kinds` has one letter per value: i
  * int64_t, z size_t (0 becomes NULL), r double, t text (NULL too), h uint64_t as hexadecimal text. */
 sf_status sf_database_prepare(sqlite3_stmt **out, const sf_database *db, const char *sql, const char *kinds, ...);
 /* One row, or the end: *row says which. */

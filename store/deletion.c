@@ -1,11 +1,11 @@
-/* Removing a run: the one way in which rows leave a store without others in their place. */
+/* Removing a run: the only way to delete rows of a store without replacing them. */
 #include <stdio.h>
 #include <string.h>
 
 #include "store/claim.h"
 #include "store/store_inside.h"
 
-/* By what the row says, verified or not, and without the index, which may be what is damaged. */
+/* Searches the rows, verified or not, without the index, which may be damaged. */
 static sf_status find(sf_stored_run *out, sf_store *store, const char *id) {
     sqlite3_stmt *statement;
     bool found = false, another = false;

@@ -13,16 +13,16 @@ typedef struct sf_environment {
     const struct sf_backend *backend;
     sf_precision precision;
     int threads;
-    int runs_at_a_time; /* 0: the run's seconds are not its own, or its parts had conditions that differ */
+    int runs_at_a_time; /* 0: runs of one fleet share their seconds, or conditions changed */
 } sf_environment;
 
 /* JSON text: version, compiler, cpu, backend, instruction set, threads, runs at a time, precision, numerics. `before`
  * is the environment of the epochs that are trained already; NULL: there are none. NULL without memory; free() it. */
 char *sf_environment_text(const sf_environment *now, const char *before);
 
-/* Whether all epochs of a run had the same share of the same machine, as far as its environment tells. */
+/* Whether all epochs of a run had the same share of the same machine, as far as its environment shows. */
 bool sf_environment_is_steady(const char *text);
-/* Whether this holds for both of two runs, and it was the same share: their seconds may be compared. */
+/* Whether this holds for both runs, with the same share: then their seconds may be compared. */
 bool sf_environment_is_alike(const char *a, const char *b);
 
 #endif

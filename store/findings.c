@@ -78,7 +78,7 @@ static sf_status read_all(sf_store *store, const sf_stored_run *run) {
     return status;
 }
 
-/* Looked up by run and seal: what another process added since then has another seal. */
+/* Looked up by run and seal: if another process has added findings, the seal differs. */
 static bool are_known(const sf_store *store, const sf_stored_run *run) {
     const struct sf_known_findings *all = store->findings;
     return all != NULL && store->sealed && all->run == run->number && all->seal == run->findings_seal;

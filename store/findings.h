@@ -1,4 +1,4 @@
-/* Numbers measured at the weights of a run, kept in the store under names: what took long is not measured again. */
+/* Numbers measured at the weights of a run, kept in the store under names, so that they are not measured again. */
 #ifndef SF_STORE_FINDINGS_H
 #define SF_STORE_FINDINGS_H
 
@@ -9,7 +9,7 @@ typedef struct sf_finding {
     double value; /* NaN: not defined */
 } sf_finding;
 
-/* All of them or none; what is there stays. */
+/* Stores all of them or none; existing ones stay. */
 sf_status sf_findings_keep(sf_store *store, const sf_stored_run *run, const sf_finding *findings, size_t count);
 /* At the run's present last weights. */
 sf_status sf_findings_read(double *out, bool *found, sf_store *store, const sf_stored_run *run, const char *name);

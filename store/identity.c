@@ -20,7 +20,7 @@ static uint64_t add_number(uint64_t hash, size_t number) {
     return sf_hash(hash, &wide, sizeof wide);
 }
 
-/* With every count, so that no two datasets run together to the same bytes. */
+/* Includes every count, so that different datasets never give the same bytes. */
 static uint64_t add_dataset(uint64_t hash, const sf_dataset *data) {
     hash = add_number(hash, sf_dataset_count(data));
     for (size_t i = 0; i < sf_dataset_count(data); i++) {
@@ -39,7 +39,7 @@ typedef struct described { /* a run spelled one way, so that equal runs have equ
     char attention[SF_SPELLING_SIZE];
 } described;
 
-/* A built-in task is its name; a user's files are what they hold, wherever they lie. */
+/* A built-in task is identified by its name, a user's files by their contents. */
 static sf_status add_task(uint64_t *hash, size_t *longest, sf_config *resolved, const char *task) {
     *longest = (size_t)resolved->length;
     if (!sf_run_data_is_tsv(task)) {
@@ -50,7 +50,7 @@ static sf_status add_task(uint64_t *hash, size_t *longest, sf_config *resolved, 
     SF_TRY(sf_run_data_open(&data, task, resolved, NULL));
     *hash = add_dataset(add_dataset(add_text(*hash, "tsv"), data.training), data.heldout);
     *longest = data.longest;
-    resolved->vocab = data.pad; /* given or read off the data: the same run */
+    resolved->vocab = data.pad; /* given or read from the data: the same run */
     resolved->classes = (int64_t)data.classes;
     sf_run_data_close(&data);
     return SF_OK;
@@ -89,8 +89,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp((*(const sf_setting *const *)a)->name, (*(const sf_setting *const *)b)->name);
 }
 
-/* What is not at the default of the table, by name: a setting that is added, or moved within the table, changes no id.
- */
+/* Hashes the settings that differ from the table's defaults, by name: adding or moving a setting changes no id. */
 static uint64_t hash_of(const described *run) {
     const sf_setting *unusual[SF_MOST_SETTINGS], *setting;
     size_t count = 0;
@@ -105,7 +104,7 @@ static uint64_t hash_of(const described *run) {
     return hash;
 }
 
-/* The table as it was up to schema 5, of which every row that changes numbers was hashed, in this order. */
+/* The table as it was up to schema 5: every row that changes numbers was hashed, in this order. */
 static uint64_t earlier_hash_of(const described *run) {
     static const char *const names[] = {
         "length",       "seed",   "data-seed",   "train-count", "heldout-count", "vocab",

@@ -1,4 +1,4 @@
-/* What makes two runs the same run: the id, and the one that earlier versions gave it. */
+/* What makes two runs the same run: the id, and the id that earlier versions gave it. */
 #ifndef SF_STORE_IDENTITY_H
 #define SF_STORE_IDENTITY_H
 
@@ -6,10 +6,10 @@
 
 typedef struct sf_run_ids {
     char id[SF_RUN_ID_SIZE];
-    char earlier[SF_RUN_ID_SIZE]; /* in stores up to schema 5: of every setting, at its default or not */
+    char earlier[SF_RUN_ID_SIZE]; /* in stores up to schema 5: hash of every setting, default or not */
 } sf_run_ids;
 
-/* Of a run whose settings are complete. */
+/* The settings must be complete. */
 sf_status sf_run_identify_both(sf_run_ids *out, const sf_config *config, const char *task);
 
 #endif

@@ -7,13 +7,13 @@
 typedef struct entered { /* a run as an earlier version entered it */
     int64_t number;
     char id[SF_RUN_ID_SIZE];
-    bool whole; /* the row is what was written */
+    bool whole; /* the row is not damaged */
     char new_id[SF_RUN_ID_SIZE];
 } entered;
 
 enum { ID = 1, TASK = 2, SETTINGS = 21, SEAL = 30 }; /* places among SF_RUN_COLUMNS */
 
-/* *out is empty where it cannot be said what the run is. */
+/* *out is empty if the run cannot be identified. */
 static sf_status find_new_id(char out[SF_RUN_ID_SIZE], const char *id, const char *task, const char *settings) {
     sf_config config;
     sf_run_ids ids;

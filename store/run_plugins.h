@@ -15,7 +15,7 @@ uint64_t sf_run_plugins_hash(uint64_t hash, const sf_attention *attention, const
  */
 void sf_run_plugins_write(FILE *out, const char *attention, const char *task);
 
-/* SF_BAD_INPUT, with what is missing, where a part that was written so is not loaded or came from another file. */
+/* SF_BAD_INPUT, naming what is missing, if a part that was written this way is not loaded or came from another file. */
 sf_status sf_run_plugins_check(const json_t *plugins, const char *run);
 
 #endif

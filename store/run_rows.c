@@ -97,7 +97,7 @@ sf_status sf_run_read(sf_stored_run *out, const sf_store *store, sqlite3_stmt *r
     if (store->sealed && !is_as_sealed(store, row))
         return sf_run_damaged(store, out->id, "its entry in the table of runs is not what was written");
     SF_TRY(check_ranges(store, out));
-    /* whose process died is not running any more */
+    /* a run whose process died is no longer running */
     if (strcmp(out->status, "running") == 0 && !sf_claim_is_held(store->folder, out->number))
         strcpy(out->status, "pending");
     return SF_OK;
@@ -158,7 +158,7 @@ sf_status sf_run_change(sf_stored_run *now, sf_store *store, int64_t number) {
     return status;
 }
 
-/* What the table of runs says of the rows of a run. */
+/* Writes the run's summary of its rows to the table of runs. */
 static sf_status write_summary(const sf_store *store, const sf_stored_run *now) {
     const bool has_rows = now->epochs > 0;
     return sf_database_run(&store->db,
@@ -178,8 +178,8 @@ sf_status sf_run_changed(sf_store *store, const sf_stored_run *now, sf_status st
     return sf_database_end(&store->db, status);
 }
 
-/* Every setting that makes the run, as the user would write it, and the plug-ins it uses; NULL without memory, never a
- * part of them. */
+/* Every setting that defines the run, as the user would write it, and the plug-ins it uses; NULL without memory, never
+ * incomplete. */
 static char *settings_text(const sf_config *config, const char *task) {
     char *text = NULL;
     size_t size = 0;
@@ -236,7 +236,7 @@ sf_status sf_run_rename(const sf_store *store, int64_t number, const char *from,
     return sf_list_write(store, listed);
 }
 
-/* A run that an earlier version entered, and that could not be given its id when the store was brought forward. */
+/* A run that an earlier version entered and that could not get its new id when the store was converted. */
 static sf_status look_up_earlier(sf_stored_run *out, bool *found, sf_store *store, const char *task,
                                  const sf_config *config) {
     sf_run_ids ids;
@@ -273,7 +273,7 @@ sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, co
     return found ? SF_OK : sf_fail(SF_IO_ERROR, "run %s is missing from the store '%s'", id, store->folder);
 }
 
-/* What the run is asked to be, for check to compare with. */
+/* Records what was asked for; `check` compares the run with it. */
 static sf_status write_asked(const sf_store *store, int64_t number, const sf_config *config) {
     return sf_database_run(&store->db, "UPDATE runs SET asked_epochs = ?, asked_stop_at = ? WHERE number = ?", "iri",
                            config->epochs, config->stop_at > 0 ? config->stop_at : NAN, number);
@@ -350,7 +350,7 @@ sf_status sf_store_environment(char **out, sf_store *store, const char *id) {
 sf_status sf_run_settings_read(sf_config *out, const char *id, const char *task, const char *text) {
     json_error_t error;
     json_t *settings = json_loads(text, 0, &error);
-    if (settings == NULL && *error.text == '\0') /* jansson says nothing where it had no memory */
+    if (settings == NULL && *error.text == '\0') /* jansson gives no message when out of memory */
         return sf_fail(SF_NO_MEMORY, "no memory left to read the settings of run %s", id);
     sf_config_init(out);
     sf_status status = json_is_object(settings) ? sf_run_plugins_check(json_object_get(settings, "plugins"), id)

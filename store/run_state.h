@@ -1,4 +1,4 @@
-/* One run under way: its place in a fleet, and its way to and from the checkpoints of the store. */
+/* One run under way: its place in a fleet, and saving and loading its checkpoints. */
 #ifndef SF_STORE_RUN_STATE_H
 #define SF_STORE_RUN_STATE_H
 
@@ -26,7 +26,7 @@ static inline sf_member *sf_run_state_member(const sf_run_state *state) {
 sf_status sf_run_state_open(sf_run_state *out, sf_fleet *fleet, size_t s, const sf_stored_run *run);
 void sf_run_state_close(sf_run_state *state);
 
-/* Takes the state after the run's checkpoint, if it has one. */
+/* Loads the state of the run's checkpoint, if it has one. */
 sf_status sf_run_state_load(sf_run_state *state, sf_store *store);
 
 /* After each epoch: remembers the weights if it was the best. */

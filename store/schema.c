@@ -68,8 +68,8 @@ static const char *const migrations[] = {
 };
 static_assert(sizeof migrations / sizeof *migrations == SF_SCHEMA, "a migration per schema");
 
-/* Runs of an earlier schema, read by the same statements: with the ids they would be given, and with what stands for
- * columns that they lack. A run that is entered meanwhile has its earlier id alone. */
+/* Runs of an earlier schema, read by the same statements: with the ids they would get, and with substitutes for columns
+ * that they lack. A run that is entered meanwhile has only its earlier id. */
 #define RUNS_AFTER_ID                                                                                                  \
     " r.task, r.attention, r.seed, r.status, r.message, r.epochs, r.converged_epoch, r.train_accuracy,"                \
     " r.heldout_accuracy, r.best_epoch, r.best_accuracy, r.diverged_epoch, r.diverged_step, r.checkpoint_epoch,"       \

@@ -2,8 +2,8 @@
  *
  * A row is hashed word by word (64 bits), its key first. Every step is a bijection of the word and of the value before,
  * so a change within one word always changes the seal of its row. The rows of a run are sealed together by the sum of
- * their seals modulo 2^64: a row is added or taken away without a look at the others, in any order. The run's own row
- * holds these sums and is sealed itself; the list of runs is sealed by the sum over their numbers and ids.
+ * their seals modulo 2^64: rows are added and removed in any order without reading the others. The run's own row holds
+ * these sums and is sealed itself; the list of runs is sealed by the sum over their numbers and ids.
  *
  * tests/seal.py computes the same in Python. Seals detect damage; they do not defend against forgery. */
 #ifndef SF_STORE_SEAL_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Where the seal of a row begins says what row it is. */
+/* The initial value of a seal depends on the kind of row. */
 typedef enum sf_seal_kind {
     SF_SEAL_EPOCH = 1,
     SF_SEAL_MEASURE,

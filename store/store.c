@@ -19,7 +19,7 @@ void sf_store_obey(sf_store *store, const atomic_int *stop) {
     store->stop = stop;
 }
 
-/* Another process is writing: up to a minute, unless we are told to stop. */
+/* Waits while another process is writing: up to a minute, unless we are told to stop. */
 static int wait_a_little(void *opaque, int tries) {
     const sf_store *store = opaque;
     const bool stop = store->stop != NULL && atomic_load(store->stop) != 0;
@@ -147,11 +147,11 @@ static sf_status make_folder(const char *path) {
                    why == ENOENT ? "create its parent folder, or" : "change that, or");
 }
 
-/* What is there in the place of the database, before SQLite opens it: it would wait for the writer of a pipe. */
+/* Checks what kind of file the database is before SQLite opens it: SQLite would wait for the writer of a pipe. */
 static sf_status check_database(const sf_store *store) {
     struct stat about;
     if (stat(store->path, &about) == 0) {
-        if (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode)) return SF_OK; /* a folder is told of when it is opened */
+        if (S_ISREG(about.st_mode) || S_ISDIR(about.st_mode)) return SF_OK; /* opening a folder fails later */
         return sf_fail(SF_IO_ERROR, "'%s' is a pipe or a device but must be a file; name another store with --store",
                        store->path);
     }
@@ -167,8 +167,8 @@ static sf_status check_database(const sf_store *store) {
                    store->folder, strerror(why));
 }
 
-/* A store that was made has had its folder of checkpoints ever since. An empty one in place of one that is away would
- * look as if every file had been deleted. */
+/* An existing store always has a folder of checkpoints. If it is missing, making an empty one would look as if every
+ * file had been deleted. */
 static sf_status make_folders(const sf_store *store) {
     char checkpoints[sizeof store->path + 16];
     struct stat about;
@@ -230,7 +230,7 @@ sf_status sf_store_open(sf_store **out, const char *folder, sf_store_access acce
         return sf_fail(SF_BAD_INPUT, "store must be a folder of 1 to %d characters", SF_PATH_SIZE - 1);
     SF_TRY(SF_NEW(&store, 1));
     strcpy(store->folder, folder);
-    /* SQLite takes names that begin with "file:" for something else */
+    /* SQLite takes names that begin with "file:" for URIs */
     snprintf(store->path, sizeof store->path, "%s%s/runs.db", *folder == '/' ? "" : "./", folder);
     store->db.path = store->folder;
     int turn = -1;
@@ -280,7 +280,7 @@ static sf_status go_through(uint64_t *listed, sf_store *store, const char *where
     return status;
 }
 
-/* `each` may be NULL; `rows`: verifies also what belongs to the runs. */
+/* `each` may be NULL; `rows`: also verifies the rows that belong to the runs. */
 static sf_status go_through_all(sf_store *store, bool rows, void (*each)(void *context, const sf_stored_run *run),
                                 void *context) {
     uint64_t found, listed;
@@ -290,8 +290,8 @@ static sf_status go_through_all(sf_store *store, bool rows, void (*each)(void *c
     return found == listed ? SF_OK : sf_list_damaged(store);
 }
 
-/* A condition may leave out a run because of damage: so all are verified first, and what belongs to them where the
- * condition reads that. */
+/* A condition may leave out a run because of damage: so all runs are verified first, and their rows too if the
+ * condition reads them. */
 static sf_status go_through_some(sf_store *store, const char *where,
                                  void (*each)(void *context, const sf_stored_run *run), void *context) {
     sf_condition condition;
@@ -351,7 +351,7 @@ sf_status sf_run_found_once(const char *id, bool found, bool another) {
 }
 
 sf_status sf_store_find(sf_stored_run *out, sf_store *store, const char *id) {
-    if (strlen(id) == SF_RUN_ID_SIZE - 1) { /* whole: by the index */
+    if (strlen(id) == SF_RUN_ID_SIZE - 1) { /* complete: by the index */
         bool exact = false;
         SF_TRY(sf_store_look_up(out, &exact, store, id));
         if (exact) return SF_OK;

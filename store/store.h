@@ -17,17 +17,17 @@ void sf_store_obey(sf_store *store, const atomic_int *stop);
 /* Whether the folder is still the one that was opened: a store that was moved away must not get files. */
 sf_status sf_store_check_place(const sf_store *store);
 
-/* Between the two calls everything read is of one moment, and reading is faster. */
+/* Between the two calls, all reads see the store at one moment, and reading is faster. */
 sf_status sf_store_freeze(sf_store *store);
 void sf_store_unfreeze(sf_store *store);
 
-/* The run of this whole id, if there is one. */
+/* The run with this complete id, if there is one. */
 sf_status sf_store_look_up(sf_stored_run *out, bool *found, sf_store *store, const char *id);
 /* The run's entry, made as `pending` if it is new. */
 sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, const char *task, const char *attention,
                          const sf_config *config);
 
-/* The run is `running`, to become what these settings ask for, under this environment (JSON) and instruction set. Rows
+/* Marks the run as `running`, with these settings as its goal, under this environment (JSON) and instruction set. Rows
  * that no checkpoint backs stay until epochs that are computed again replace them. */
 sf_status sf_store_begin(sf_store *store, const sf_stored_run *run, const sf_config *config, const char *isa,
                          const char *environment);
@@ -50,7 +50,7 @@ sf_status sf_store_saved(sf_store *store, const sf_stored_run *run, const sf_sav
 /* Removes every checkpoint file of a run but its valid ones: what a crash left behind. */
 void sf_store_sweep(const sf_store *store, const sf_stored_run *run, size_t epoch, size_t best_epoch);
 /* The files that the store names as the run's checkpoints. *gone: one of them does not exist, in a folder that can be
- * read. Whatever else is wrong with them or their folder is SF_IO_ERROR with the reason. */
+ * read. Any other problem with them or their folder is SF_IO_ERROR with the reason. */
 sf_status sf_store_look_for_files(bool *gone, const sf_store *store, const sf_stored_run *run);
 
 typedef struct sf_ending {
@@ -58,7 +58,7 @@ typedef struct sf_ending {
     size_t diverged_epoch, diverged_step;
 } sf_ending;
 sf_status sf_store_finish(sf_store *store, const sf_stored_run *run, const sf_ending *ending);
-/* The same for a run that has what these settings ask for; rows after its checkpoint go. */
+/* The same for a run that has what these settings ask for; rows after its checkpoint are deleted. */
 sf_status sf_store_complete(sf_store *store, const sf_stored_run *run, const sf_config *config,
                             const sf_ending *ending);
 

@@ -1,8 +1,8 @@
-/* The store from within: for the files that read and write its tables.
+/* Internals of the store, for the files that read and write its tables.
  *
- * A run is changed in one transaction: sf_run_change() reads it and verifies its seal, the caller writes rows and sets
- * what the run says of them, sf_run_changed() writes that, seals the run anew and commits. So damage is never sealed
- * over, and no reader sees rows without their seal. */
+ * A run is changed in one transaction: sf_run_change() reads it and verifies its seal, the caller writes rows and
+ * updates the run's summary of them, sf_run_changed() writes that, seals the run anew and commits. So damage is never
+ * sealed over, and no reader sees rows without their seal. */
 #ifndef SF_STORE_STORE_INSIDE_H
 #define SF_STORE_STORE_INSIDE_H
 
@@ -19,8 +19,8 @@ struct sf_store {
     ino_t inode; /* of the folder */
     const atomic_int *stop;
     bool sealed;          /* false: of an earlier version, whose rows have no seals */
-    bool stands_in;       /* read as it is, of an earlier schema: runs are sealed under their earlier ids */
-    bool has_earlier_ids; /* some run has the id of an earlier version still: its data was away */
+    bool stands_in;       /* of an earlier schema, not converted: runs are sealed under their earlier ids */
+    bool has_earlier_ids; /* some run still has its earlier id, because its data was missing */
     bool frozen;
     struct sf_known_findings *findings; /* of the run that was asked for last */
 };
@@ -46,12 +46,12 @@ size_t sf_column_count(sqlite3_stmt *row, int column);
 
 /* The settings of a run from the JSON of its row. */
 sf_status sf_run_settings_read(sf_config *out, const char *id, const char *task, const char *text);
-/* Within a transaction: the run's row and the list of runs say `id`; the row is to be sealed. */
+/* Within a transaction: sets `id` in the run's row and in the list of runs; the row must then be sealed. */
 sf_status sf_run_rename(const sf_store *store, int64_t number, const char *from, const char *id);
 /* The id under which the run is sealed in the list. */
 const char *sf_run_listed_id(const sf_store *store, const sf_stored_run *run);
 
-/* What is said where the beginning of an id does not name one run. */
+/* The error if the beginning of an id does not name exactly one run. */
 sf_status sf_run_found_once(const char *id, bool found, bool another);
 
 sf_status sf_run_change(sf_stored_run *now, sf_store *store, int64_t number);
@@ -65,16 +65,16 @@ sf_status sf_run_seal(const sf_store *store, int64_t number);
 /* Within a change of the run: deletes the rows that no checkpoint backs. */
 sf_status sf_run_drop_unbacked(sf_store *store, sf_stored_run *now);
 
-/* The run as it is at the moment that the caller then reads its rows at; *frozen: to be unfrozen after it. Inside a
- * freeze, `run` must have been read there. */
+/* The run at the moment at which the caller then reads its rows; *frozen: the store must be unfrozen afterwards. Inside
+ * a freeze, `run` must have been read there. */
 sf_status sf_run_now(sf_stored_run *now, bool *frozen, sf_store *store, const sf_stored_run *run);
 
 /* "run ID: WHAT; FIX" */
 sf_status sf_run_damaged(const sf_store *store, const char *id, const char *what, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Rows of a run against its seals: curve, measures, findings, surfaces with their points. `run` is read at this
- * moment. */
+/* Checks the rows of a run against its seals: curve, measures, findings, surfaces with their points. `run` must have
+ * been read at the same moment. */
 sf_status sf_run_verify_rows(sf_store *store, const sf_stored_run *run);
 sf_status sf_measures_verify(sf_store *store, const sf_stored_run *run);
 sf_status sf_findings_verify(sf_store *store, const sf_stored_run *run);
@@ -84,27 +84,27 @@ sf_status sf_surfaces_verify(sf_store *store, const sf_stored_run *run);
 sf_status sf_store_seal_all(sf_store *store);
 
 uint64_t sf_epoch_seal(int64_t run, const sf_epoch *row);
-/* The curve, verified: [run->epochs] rows. `run` is read at this moment. Release *rows. */
+/* The curve, verified: [run->epochs] rows. `run` must have been read at the same moment. Release *rows. */
 sf_status sf_curve_read(sf_epoch **rows, sf_store *store, const sf_stored_run *run);
 
-/* Whether there is anything to look for, by what the runs say: a table that lost its rows looks empty. */
+/* Whether there should be rows, according to the runs: a table that lost its rows looks empty. */
 #define SF_ANY_MEASURES                                                                                                \
     "SELECT 1 FROM runs WHERE measures_seal <> 0 OR (seal IS NULL AND EXISTS (SELECT 1 FROM measures)) LIMIT 1"
 #define SF_ANY_SURFACES                                                                                                \
     "SELECT 1 FROM runs WHERE surfaces_seal <> 0 OR (seal IS NULL AND EXISTS (SELECT 1 FROM surfaces)) LIMIT 1"
 
-/* What tells the surfaces of a run apart; the run says by their sum which there are. */
+/* What tells the surfaces of a run apart; the sum in the run's row shows which ones exist. */
 #define SF_SURFACE_KEY "number, run, weights, grid, samples, seed, extent"
 sf_status sf_surface_seal(const sf_store *store, int64_t number);
 
-/* The list of runs against its seal, in the table's index; the tables' definitions against theirs. */
+/* Checks the list of runs, in the table's index, and the tables' definitions against their seals. */
 sf_status sf_list_verify(const sf_store *store);
 uint64_t sf_listed_seal(int64_t number, const void *id, size_t length);
 sf_status sf_list_damaged(const sf_store *store);
-/* What was entered, less what was deleted, by its seal. */
+/* The stored seal of the list: runs entered, minus runs deleted. */
 sf_status sf_list_read(uint64_t *seal, const sf_store *store);
 sf_status sf_list_write(const sf_store *store, uint64_t seal);
-/* Makes the list what the table holds now. */
+/* Sets the list to what the table holds now. */
 sf_status sf_list_seal(const sf_store *store);
 
 #endif

@@ -66,7 +66,7 @@ static bool moved_on(sf_stored_run *run, sf_store *store) {
            (run->checkpoint_epoch != checkpoint || run->best_saved_epoch != best);
 }
 
-enum { TRIES = 20 }; /* at a run that another process is training */
+enum { TRIES = 20 }; /* for a run that another process is training */
 
 static sf_status read_while_it_moves(void *out, weights_reader *read, sf_stored_run *run, sf_store *store, bool best) {
     char message[SF_RUN_MESSAGE_SIZE];

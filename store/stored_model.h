@@ -22,7 +22,7 @@ typedef struct sf_stored_model {
 sf_status sf_stored_model_open(sf_stored_model *out, sf_store *store, const sf_stored_run *run, sf_weights_at at);
 /* Moves the weights to the point (distance, 0) of the loss surface that the seed's directions span. */
 sf_status sf_stored_model_perturb(sf_stored_model *stored, double distance, uint32_t direction_seed);
-/* The last weights as their file holds them, which takes no data. The entry is read again if the run was trained
+/* The last weights as stored in their file; the data is not needed. The entry is read again if the run was trained
  * further. */
 sf_status sf_stored_weights_open(sf_safetensors **out, sf_stored_run *run, sf_store *store);
 void sf_stored_model_close(sf_stored_model *stored);

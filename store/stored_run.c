@@ -42,7 +42,7 @@ static bool is_as_long_as_asked(const sf_stored_run *run, const sf_epoch *rows) 
     return false;
 }
 
-/* How many epochs the run should have, by what it says of itself. */
+/* How many epochs the run should have, according to its own row. */
 static sf_status check_length(const sf_store *store, const sf_stored_run *run, const sf_epoch *rows) {
     const bool done = strcmp(run->status, "done") == 0, diverged = strcmp(run->status, "diverged") == 0;
     if (run->epochs < run->checkpoint_epoch)
@@ -62,7 +62,7 @@ static sf_status check_length(const sf_store *store, const sf_stored_run *run, c
     return SF_OK;
 }
 
-/* What the run says of its curve, against the curve. */
+/* Checks the run's summary of its curve against the curve. */
 static sf_status check_summary(const sf_store *store, const sf_stored_run *run, const sf_epoch *rows) {
     size_t converged = 0, best = 0;
     for (size_t i = 0; i < run->epochs; i++) {
@@ -131,7 +131,7 @@ static bool moved_on(sf_stored_run *run, sf_store *store) {
     return sf_store_find(run, store, id) == SF_OK && (run->epochs != epochs || run->checkpoint_epoch != checkpoint);
 }
 
-enum { TRIES = 20 }; /* at a run that another process is training */
+enum { TRIES = 20 }; /* for a run that another process is training */
 
 sf_status sf_store_check(sf_store *store, const sf_stored_run *run) {
     SF_TRY(sf_store_check_numerics(store));
@@ -145,7 +145,7 @@ sf_status sf_store_check(sf_store *store, const sf_stored_run *run) {
     }
 }
 
-/* SQLite's own check of pages, trees and indexes; the first thing it finds is said. */
+/* SQLite's own check of pages, trees and indexes; reports the first problem. */
 static sf_status check_file(const sf_store *store) {
     sqlite3_stmt *statement;
     bool row = false;

@@ -42,12 +42,12 @@ sf_status sf_surface_seal(const sf_store *store, int64_t number) {
                        "UPDATE surfaces SET seal = ? WHERE number = ?", number);
 }
 
-/* The instruction set is in the table from when it changed the numbers; it is empty now. */
+/* The instruction set is a column because it once changed the numbers; now it is empty. */
 #define KEY(surface)                                                                                                   \
     (surface)->run.number, (surface)->weights_hash, (int64_t)(surface)->grid, (int64_t)(surface)->samples,             \
         (int64_t)(surface)->seed, (surface)->extent
 
-/* By the rows themselves, which are verified, and not by their index. */
+/* Searches the rows themselves, which are verified, and not their index. */
 static sf_status find(int64_t *number, const sf_store *store, const sf_surface *surface) {
     sqlite3_stmt *statement;
     bool found = false;
@@ -122,7 +122,7 @@ static sf_status go_through(uint64_t *seal, size_t *count, const sf_store *store
 
 typedef sf_status visitor(void *context, const stored_surface *surface, size_t points);
 
-/* The surfaces of a run, all of them verified with their points. `run` is read at this moment. */
+/* The surfaces of a run, all of them verified with their points. `run` must have been read at the same moment. */
 static sf_status visit(sf_store *store, const sf_stored_run *run, visitor *each, void *context) {
     sqlite3_stmt *statement;
     if (store->sealed && run->surfaces_seal == 0) /* none were entered */
@@ -223,7 +223,7 @@ sf_status sf_surface_each_point(sf_store *store, const sf_stored_run *run, int64
 }
 
 static sf_status keep_one(uint64_t *points_seal, const sf_store *store, int64_t number, const sf_surface_point *point) {
-    /* another process may have been there: the value is the same */
+    /* another process may have stored it: the value is the same */
     SF_TRY(sf_database_run(&store->db, "INSERT OR IGNORE INTO surface_points VALUES (?, ?, ?, ?)", "iiri", number,
                            (int64_t)point->point, point->loss, (int64_t)point->correct));
     if (sqlite3_changes(store->db.handle) == 0) return SF_OK;

@@ -41,13 +41,13 @@ sf_status sf_active_run_prepare(sf_member **out, sf_active_run *run, sf_member *
     SF_TRY(sf_store_look_for_files(&gone, run->session->store, &of->stored));
     if (gone) {
         SF_TRY(read_lost_rows(run));
-        config.stop_at = 0; /* as long as it was, whatever is asked for now */
+        config.stop_at = 0; /* as long as it was, not as asked for now */
         if (config.epochs < (int64_t)run->lost) config.epochs = (int64_t)run->lost;
     }
     return sf_member_create(out, of->plan->task, &config, others, count, run->session->session->stop);
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static sf_status begin_in_store(sf_active_run *run, const sf_run_place *place) {
     const sf_listed_run *of = listed(run);
     sf_store *store = run->session->store;
@@ -64,7 +64,7 @@ static sf_status begin_in_store(sf_active_run *run, const sf_run_place *place) {
     const sf_status status =
         sf_store_begin(store, &of->stored, &of->plan->config, now.backend->variant(now.precision), environment);
     free(environment);
-    const bool begun_before = *of->stored.isa != '\0'; /* else there is nothing to find among everybody's files */
+    const bool begun_before = *of->stored.isa != '\0'; /* else it has no files */
     if (status == SF_OK && begun_before)
         sf_store_sweep(store, &of->stored, run->state.saved.epoch, run->state.saved.best_epoch);
     return status;
@@ -126,7 +126,7 @@ static bool same_numbers(const sf_epoch *a, const sf_epoch *b) {
            a->heldout_loss == b->heldout_loss && a->heldout_accuracy == b->heldout_accuracy;
 }
 
-/* The store says what it said before: each epoch that is computed again must give the row that it has. */
+/* The store keeps its rows: each epoch that is computed again must give the row that is stored. */
 static sf_status compare_with_lost(const sf_active_run *run) {
     const sf_epoch *got = &result_of(run)->last, *stored = &run->rows[run->epoch];
     if (same_numbers(got, stored)) return SF_OK;
@@ -170,7 +170,7 @@ bool sf_active_run_is_finished(const sf_active_run *run) {
     return run->rows != NULL ? result->last.epoch >= run->lost : result->status != SF_RUN_RUNNING;
 }
 
-/* The lost checkpoint is there again. */
+/* The lost checkpoint has been computed again. */
 static sf_status finish_lost(bool *again, sf_active_run *run) {
     sf_listed_run *of = listed(run);
     bool satisfied = false;

@@ -13,9 +13,9 @@ typedef struct sf_active_run {
     bool begun; /* the store says that it is under way */
     sf_run_state state;
     sf_training_measures measures;
-    sf_epoch *rows; /* [lost]: what the epochs must give again of a run whose checkpoint is gone; NULL: nothing */
+    sf_epoch *rows; /* [lost]: rows that must come out again after the checkpoint was lost; NULL: none */
     size_t lost;
-    size_t epoch;        /* after which the store and its listeners were told all */
+    size_t epoch;        /* the last one that the store and the listeners know of */
     double checkpointed; /* when */
 } sf_active_run;
 
@@ -27,11 +27,10 @@ typedef struct sf_run_place { /* where a run is trained */
     sf_fleet *fleet;
     size_t s;
     sf_machine machine; /* with the fleet's own backend */
-    int runs_at_a_time; /* 0: its seconds are not its own */
+    int runs_at_a_time; /* 0: runs of one fleet share their seconds */
 } sf_run_place;
 
-/* Once the model is in a fleet: takes the state after the run's checkpoint, and tells the store that it is under way.
- */
+/* Once the model is in a fleet: loads the state of its checkpoint, and marks the run as under way in the store. */
 sf_status sf_active_run_begin(sf_active_run *run, const sf_run_place *place);
 
 /* After each call of sf_fleet_advance(): stores what is new. */
@@ -41,7 +40,7 @@ sf_status sf_active_run_record(sf_active_run *run, double seconds);
 bool sf_active_run_is_finished(const sf_active_run *run);
 
 /* Stores how the run ended: finished, or stopped on request. *again: it was only computed up to its lost checkpoint,
- * and now goes on from there as any other run. */
+ * and now continues from there like any other run. */
 sf_status sf_active_run_finish(bool *again, sf_active_run *run);
 sf_status sf_active_run_stop(sf_active_run *run);
 

@@ -1,4 +1,4 @@
-/* Which runs belong together, what to call them, and whom to compare them with. */
+/* Which runs belong together, how their group is named, and which group it is compared with. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static const void *value_at(const sf_planned_run *run, const sf_setting *setting
     return (const char *)&run->config + setting->offset;
 }
 
-/* Everything but the seed. The number of epochs is no difference where more of them only go on with the run. */
+/* Everything but the seed. The number of epochs is no difference where more epochs only continue the run. */
 static bool sets_apart(const sf_setting *setting, const sf_config *config) {
     return sf_setting_changes_numbers(setting, config) && strcmp(setting->name, "seed") != 0;
 }
@@ -34,7 +34,7 @@ static size_t value_size(const sf_setting *setting, const void *value) {
     return setting->kind == SF_TEXT ? strlen(value) + 1 : sizeof(int64_t);
 }
 
-/* What is learned, whatever learns it. */
+/* What is learned, independent of the model. */
 static uint64_t hash_data(const sf_planned_run *run) {
     uint64_t hash = sf_hash(SF_HASH_START, run->task, strlen(run->task) + 1);
     const sf_setting *setting;
@@ -63,7 +63,7 @@ static identity identify(const sf_planned_run *run, const char *label) {
 }
 
 static size_t find_group(const identity *groups, size_t count, uint64_t whole) {
-    for (size_t g = count; g-- > 0;) /* members of a group mostly stand together */
+    for (size_t g = count; g-- > 0;) /* members of a group are mostly adjacent */
         if (groups[g].whole == whole) return g;
     return count;
 }
@@ -148,7 +148,7 @@ static bool same_value(const sf_planned_run *a, const sf_planned_run *b, const s
            memcmp(left, right, value_size(setting, left)) == 0;
 }
 
-/* Groups of one task and label stand between `from` and `to`; true where they differ in the setting and it counts for
+/* The groups of one task and label are between `from` and `to`; true where they differ in the setting and it counts for
  * one of them. */
 static bool varies(const identity *groups, size_t from, size_t to, const sf_setting *setting) {
     for (size_t g = from + 1; g < to; g++)
@@ -159,7 +159,7 @@ static bool varies(const identity *groups, size_t from, size_t to, const sf_sett
     return false;
 }
 
-/* A group is called after its variant, its mechanism and the settings that tell it from the others. */
+/* A group is named after its variant, its mechanism and the settings that tell it from the others. */
 static void name_groups(sf_study *study, const identity *groups, size_t from, size_t to) {
     const bool labelled = *groups[from].label != '\0';
     const sf_setting *varying[SF_MOST_SETTINGS], *setting;
@@ -185,8 +185,8 @@ static void name_groups(sf_study *study, const identity *groups, size_t from, si
     }
 }
 
-/* The other mechanisms with the same settings are compared with full attention, or the first of them. What has no
- * other mechanism beside it is compared with the task's first baseline. */
+/* The other mechanisms with the same settings are compared with full attention, or the first of them. A group without
+ * other mechanisms is compared with the task's first baseline. */
 static size_t baseline_of(const identity *groups, size_t count, size_t g) {
     size_t home = g, first = g;
     bool alone = true;

@@ -1,4 +1,4 @@
-/* What the curves of a study say: every group by itself, against its baseline, and each mechanism at its best setting.
+/* Judges the curves of a study: every group by itself, against its baseline, and each mechanism at its best setting.
  * All comparisons of a task are corrected together. */
 #include <math.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ const char *sf_conclusion_word(sf_conclusion conclusion) {
     return all[conclusion];
 }
 
-typedef struct judging { /* one task after the other shares it */
+typedef struct judging { /* shared by all tasks, one after the other */
     sf_study *study;
     sf_outcome *outcomes; /* of the finished members of a group, from the place of its first member on */
     sf_side *sides;       /* [group_count] */
@@ -62,7 +62,7 @@ static const sf_planned_run *first_run(const sf_study *study, size_t group) {
     return &study->runs[sf_study_member(study, group, 0)];
 }
 
-/* Of the held-out labels of a user's files. A store may outlive them, or they may have changed. */
+/* From the held-out labels of a user's files. The files may be gone, or may have changed. */
 static void look_at_files(double *chance, size_t *heldout_size, const sf_study *study, const sf_planned_run *run) {
     sf_config config = run->config;
     char id[SF_RUN_ID_SIZE], attention[SF_SPELLING_SIZE];
@@ -87,7 +87,7 @@ static void find_chance(double *chance, size_t *heldout_size, const sf_study *st
     *chance = sf_task_find(&task, run->task) == SF_OK ? sf_task_chance(task, (size_t)run->config.length) : NAN;
 }
 
-/* Files are looked at once for a task, a length is computed once in a row. */
+/* Files are read, and chance levels computed, once for consecutive groups with equal data. */
 static void find_chances(judging *j) {
     const sf_study *study = j->study;
     for (size_t g = 0; g < study->group_count; g++) {
@@ -137,7 +137,7 @@ static sf_status find_environments(judging *j, sf_store *store) {
     return status;
 }
 
-/* Seconds that were taken under other conditions must not stand beside each other. */
+/* Seconds measured under different conditions must not be shown side by side. */
 static bool may_show_seconds(const judging *j, size_t g) {
     const char *ours = j->environments[g], *theirs = j->environments[j->study->groups[g].baseline];
     if (ours == NULL) return false;
@@ -206,7 +206,7 @@ static bool is_sooner(const sf_group *a, const sf_group *b) {
     return ours != theirs ? ours < theirs : a->converged > b->converged;
 }
 
-/* The settings with which a mechanism converges soonest; `count`: with none. *tried says of how many. */
+/* The settings with which a mechanism converges soonest; `count`: with none. *tried: how many there are. */
 static size_t best_of(const sf_study *study, size_t mechanism, size_t *tried) {
     size_t best = study->group_count;
     *tried = 0;

@@ -192,7 +192,7 @@ static sf_status evaluate_missing(recording *r, const sf_loss_plane *plane, cons
     r->kept = sf_clock_seconds();
     const sf_status status = sf_loss_plane_evaluate(plane, &lattice, &request);
     sf_release(missing);
-    if (r->status != SF_OK) return sf_fail(r->status, "%s", r->message); /* the store failed; it gave up for that */
+    if (r->status != SF_OK) return sf_fail(r->status, "%s", r->message); /* it stopped because the store failed */
     keep_pending(r);
     if (r->status != SF_OK) return r->status;
     return status == SF_INTERRUPTED ? sf_fail(SF_INTERRUPTED, "stopped on request") : status;

@@ -1,4 +1,4 @@
-/* Inside of a landscape, for the files that fill it. */
+/* Internals of a landscape, for the files that fill it. */
 #ifndef SF_STUDY_LANDSCAPE_H
 #define SF_STUDY_LANDSCAPE_H
 
@@ -26,7 +26,7 @@ sf_status sf_landscape_make_room(sf_landscape *landscape);
 /* Takes the points that the store has of a surface. */
 sf_status sf_landscape_read_points(sf_landscape *landscape, size_t i, sf_store *store);
 
-/* Says whom a complete surface is compared with, and how it compares. */
+/* Chooses what each complete surface is compared with, and compares them. */
 void sf_landscape_compare(sf_landscape *landscape);
 
 #endif

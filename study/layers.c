@@ -166,7 +166,7 @@ static sf_status number_seeds(sf_axis *out, size_t count, size_t line) {
     return SF_OK;
 }
 
-/* seed names the seeds, seeds their number; whichever stands higher counts. */
+/* `seed` lists the seeds, `seeds` gives their number; the one in the higher layer counts. */
 static sf_status choose_seeds(const sf_axis **out, sf_grid *grid, const sf_layer *const *layers, size_t count) {
     size_t seed_layer = 0, seeds_layer = 0;
     const sf_axis *seed = find_highest(layers, count, "seed", &seed_layer);
@@ -211,8 +211,8 @@ static sf_status choose_tasks(sf_grid *grid, const sf_layer *const *layers, size
                    grid->task_count, (int)SF_MOST_RUNS);
 }
 
-/* A setting of runs has its place where it is set first, and the values of the highest layer that has it. What is a
- * setting of the command makes no run. */
+/* A setting of runs has its place where it is set first, and the values of the highest layer that has it. Settings of
+ * the command are left out. */
 static sf_status choose_axes(sf_grid *grid, const sf_layer *const *layers, size_t count, size_t *run_count) {
     size_t most = 1; /* the seed */
     for (size_t i = 0; i < count; i++) most += layers[i]->axis_count;

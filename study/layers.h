@@ -27,7 +27,7 @@ typedef struct sf_layer {
 
 /* One value or a comma-separated list, each checked; replaces what the layer had. */
 sf_status sf_layer_set(sf_layer *layer, const char *name, const char *values, size_t line);
-/* One value, whatever commas it has. */
+/* One value, even if it contains commas. */
 sf_status sf_layer_set_one(sf_layer *layer, const char *name, const char *value);
 /* A task, or a comma-separated list of built-in ones. */
 sf_status sf_layer_add_tasks(sf_layer *layer, const char *tasks);

@@ -22,8 +22,8 @@ static void close_examination(examination *it) {
     sf_run_data_close(&it->data);
 }
 
-/* The data of a run that differs in length alone: the padding follows from all of its sequences. Files are as long as
- * they are. */
+/* The data of a run that differs only in length: the padding follows from all of its sequences. Sequences of files have
+ * a fixed length. */
 static sf_status open_data(examination *it, const sf_stored_model *stored, size_t length, size_t count) {
     sf_config config = *stored->config;
     config.length = (int64_t)length;
@@ -72,7 +72,7 @@ static sf_status examine(sf_length_result *out, const examination *it, const sf_
     return SF_OK;
 }
 
-/* What is asked for, with the run's own length and held-out count where nothing is. */
+/* What is asked for; by default, the run's own length and held-out count. */
 static sf_status settle(sf_length_result *out, const sf_stored_model *stored, const sf_length_request *request) {
     const bool tsv = sf_run_data_is_tsv(stored->run.task);
     const size_t own_length = tsv ? stored->data->longest : (size_t)stored->config->length;

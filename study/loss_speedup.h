@@ -16,9 +16,9 @@ typedef struct sf_loss_curve { /* of one run */
     size_t count;
     bool diverged;
 } sf_loss_curve;
-/* Epochs, from 1, until each of two runs is at the lowest loss that both of them reach. It treats the two alike, so a
+/* Epochs, from 1, until each of two runs has the lowest loss that both of them reach. It treats the two alike, so a
  * paired test of the ratios is fair. A run that diverged never gets as low as one that did not: it is given one epoch
- * more than the other one trained. False where this says nothing: a curve without numbers, or both diverged. */
+ * more than the other one trained. False if this cannot be compared: a curve without numbers, or both diverged. */
 bool sf_loss_epochs(double *our_epochs, double *their_epochs, const sf_loss_curve *ours, const sf_loss_curve *theirs);
 
 #endif

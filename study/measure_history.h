@@ -1,4 +1,4 @@
-/* What training with --every recorded of the runs of a study: quantiles over all blocks, epoch by epoch. */
+/* What training with --every recorded for the runs of a study: quantiles over all blocks, epoch by epoch. */
 #ifndef SF_STUDY_MEASURE_HISTORY_H
 #define SF_STUDY_MEASURE_HISTORY_H
 

@@ -1,5 +1,5 @@
-/* How far apart two runs are: what one other training sequence makes of the same random streams (Hardt, Recht, Singer
- * 2016, algorithmic stability). */
+/* How far apart two runs are: the effect of one changed training sequence under the same random streams (Hardt, Recht,
+ * Singer 2016, algorithmic stability). */
 #include <math.h>
 #include <string.h>
 

@@ -14,7 +14,7 @@ static int by_number(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* Of a run that is listed more than once, only the first is work. */
+/* If a run is listed more than once, only the first counts as work. */
 static sf_status drop_repeated(sf_session_state *state) {
     sf_listed_run **sorted;
     SF_TRY(SF_NEW(&sorted, state->count));
@@ -45,11 +45,11 @@ static size_t count_open(const sf_session_state *state, const sf_backend *backen
     return open;
 }
 
-/* Every run that is open for the backend, as many fleets side by side as it likes. */
+/* Trains every run that is open for the backend, with as many fleets side by side as the backend prefers. */
 static sf_status train_on(sf_session_state *state, const sf_backend *backend, bool wait) {
     const size_t fleets = backend->fleets(state->machine.threads, count_open(state, backend, true));
     SF_TRY(sf_threads_start(fleets));
-    if (fleets <= 1) { /* outside of a region, where those inside of a model keep their threads */
+    if (fleets <= 1) { /* outside of a parallel region, so that the model can use all threads */
         sf_session_work(state, backend, 1, wait);
         return SF_OK;
     }
@@ -58,8 +58,8 @@ static sf_status train_on(sf_session_state *state, const sf_backend *backend, bo
     return SF_OK;
 }
 
-/* First what the machine's own backend takes, then what is left to the CPU; and again while runs that other processes
- * were at come free. */
+/* First the runs that the machine's own backend takes, then those left to the CPU; repeats while runs that other
+ * processes held become free. */
 static sf_status train_all(sf_session_state *state) {
     const sf_backend *own = state->machine.backend;
     for (;;) {

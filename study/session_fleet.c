@@ -9,7 +9,7 @@
 #include "store/claim.h"
 #include "study/active_run.h"
 
-static const double seconds_between_looks = 0.1; /* for runs that other processes were at */
+static const double seconds_between_looks = 0.1; /* for runs that other processes held */
 
 typedef struct worker {
     sf_session_state *session;
@@ -41,7 +41,7 @@ static void close_fleet(worker *w) {
     w->active_count = 0;
 }
 
-/* Leaves a run that was taken to whoever takes it next. */
+/* Gives back a run that was taken, so that another worker or process can take it. */
 static void put_back(worker *w, size_t index, int claim) {
     pthread_mutex_lock(&w->session->lock);
     listed(w, index)->progress = SF_RUN_OPEN;
@@ -53,7 +53,7 @@ static bool may_go_on_elsewhere(const worker *w, size_t index) {
     return sf_backend_may_fall_back(w->backend, (sf_precision)listed(w, index)->plan->config.precision);
 }
 
-/* From now on every run that may be is trained on the CPU; a note gives the reason. */
+/* From now on every run for which this is allowed is trained on the CPU; a note gives the reason. */
 static void leave_to_the_cpu(worker *w, const char *reason) {
     sf_session_state *session = w->session;
     pthread_mutex_lock(&session->lock);
@@ -67,8 +67,8 @@ static void leave_to_the_cpu(worker *w, const char *reason) {
     sf_session_note(session, sentence);
 }
 
-/* The backend failed with the message of this thread. What it trained goes on on the CPU from what the store has, or
- * has failed where the CPU would compute other bits. */
+/* The backend failed with the message of this thread. Its runs continue on the CPU from what the store has, or fail if
+ * the CPU would compute other bits. */
 static void lose_fleet(worker *w, sf_status status) {
     char reason[SF_RUN_MESSAGE_SIZE];
     snprintf(reason, sizeof reason, "%s", sf_message());
@@ -116,7 +116,7 @@ static size_t count_open(const worker *w) {
     return open;
 }
 
-/* With room for as many as the backend likes, but no more than this worker's share of what is left. */
+/* With room for as many as the backend prefers, but no more than this worker's share of what is left. */
 static sf_status open_fleet(worker *w, const sf_listed_run *first) {
     const size_t threads = w->session->machine.threads;
     pthread_mutex_lock(&w->session->lock);
@@ -133,7 +133,7 @@ static sf_status open_fleet(worker *w, const sf_listed_run *first) {
     return status;
 }
 
-/* As far as is known: what the data of a run says is known once it was looked at. */
+/* As far as is known: what depends on the data of a run is known once the data was read. */
 static bool may_join(const worker *w, const sf_listed_run *run) {
     if (w->active_count == 0) return true;
     const sf_config *a = w->like, *b = &run->plan->config;
@@ -294,7 +294,7 @@ static void advance(worker *w) {
         if (w->active[s] != NULL) settle(w, w->active[s], seconds);
 }
 
-/* Whether runs are left that other processes are at; a moment later one of them may be free. */
+/* Waits a moment if other processes still hold runs, since one of them may become free; false if none does. */
 static bool wait_for_others(worker *w) {
     sf_session_state *session = w->session;
     pthread_mutex_lock(&session->lock);

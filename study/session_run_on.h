@@ -5,7 +5,7 @@
 #include "semfocus/session.h"
 #include "train/machine.h"
 
-/* What the backend of the machine does not support, and what it loses by failing, is trained on the CPU. */
+/* Runs that the backend of the machine does not support, or loses by failing, are trained on the CPU. */
 sf_status sf_session_run_on(sf_store *store, const sf_session *session, const sf_machine *machine);
 
 #endif

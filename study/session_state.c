@@ -24,7 +24,7 @@ void sf_session_announce(sf_session_state *state, sf_event event) {
     pthread_mutex_unlock(&state->lock);
 }
 
-/* Without memory to remember it, a sentence may be said again. */
+/* Without memory to remember it, a sentence may be repeated. */
 static bool is_new(sf_session_state *state, const char *sentence) {
     const uint64_t hash = sf_hash(SF_HASH_START, sentence, strlen(sentence));
     for (size_t i = 0; i < state->note_count; i++)
@@ -60,8 +60,8 @@ void sf_session_end_run(sf_session_state *state, size_t index, sf_status status,
         sf_session_emit(state, (sf_event){.kind = SF_EVENT_STOPPED, .run = index});
     } else {
         state->failed++;
-        /* A run that was refused before it began stays as it was. Where the store cannot be written either, the run is
-         * unfinished as it stands there, and the next command goes on with it. */
+        /* A run that was refused before it began stays as it was. Where the store cannot be written either, the run
+         * stays unfinished, and the next command continues it. */
         if (begun)
             (void)sf_store_finish(state->store, &run->stored, &(sf_ending){.status = "failed", .message = message});
         sf_session_emit(state, (sf_event){.kind = SF_EVENT_FAILED, .run = index, .message = message});
@@ -71,7 +71,7 @@ void sf_session_end_run(sf_session_state *state, size_t index, sf_status status,
 
 bool sf_session_is_open_for(const sf_session_state *state, size_t index, const sf_backend *backend) {
     const sf_listed_run *run = &state->runs[index];
-    if (run->progress != SF_RUN_OPEN) return false; /* only whoever took it knows the rest */
+    if (run->progress != SF_RUN_OPEN) return false; /* only the worker that took it knows the rest */
     return backend == (run->on_cpu ? &sf_backend_cpu : state->machine.backend);
 }
 
@@ -99,7 +99,7 @@ sf_status sf_session_tidy(sf_session_state *state, const sf_listed_run *run) {
     return SF_OK;
 }
 
-/* What is there already is taken from the store even while another process goes on with the run. */
+/* What is already in the store is used even while another process continues the run. */
 sf_status sf_session_try_to_take(int *claim, sf_session_state *state, size_t index) {
     sf_listed_run *run = &state->runs[index];
     bool satisfied;
@@ -109,7 +109,7 @@ sf_status sf_session_try_to_take(int *claim, sf_session_state *state, size_t ind
     if (!satisfied || needs_tidying(&run->stored)) {
         SF_TRY(sf_claim_take(claim, sf_store_folder(state->store), run->stored.number));
         if (*claim < 0 && !satisfied) return SF_OK;
-        if (*claim >= 0) { /* it may have moved on before it was ours */
+        if (*claim >= 0) { /* it may have been trained further before it was ours */
             status = sf_store_find(&run->stored, state->store, run->plan->id);
             if (status == SF_OK) status = sf_session_is_satisfied(&satisfied, state, run);
             if (status == SF_OK && !satisfied) {

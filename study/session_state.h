@@ -1,4 +1,4 @@
-/* What the workers of a session share: the runs and who is at them, the store, events. */
+/* What the workers of a session share: the runs and which worker has them, the store, events. */
 #ifndef SF_STUDY_SESSION_STATE_H
 #define SF_STUDY_SESSION_STATE_H
 
@@ -32,9 +32,9 @@ typedef struct sf_session_state { /* store, runs and events under the lock */
     bool waiting_said;
     uint64_t *notes; /* [note_count]: hashes of the sentences that were said */
     size_t note_count, note_room;
-    int threads; /* that the session may use: how many work at a run is no property of the run */
+    int threads; /* that the session may use: how many work on a run is no property of the run */
     size_t failed;
-    sf_status fatal; /* the store itself fails: nobody goes on */
+    sf_status fatal; /* the store itself failed: all workers stop */
     char fatal_message[SF_RUN_MESSAGE_SIZE];
 } sf_session_state;
 
@@ -48,7 +48,7 @@ typedef struct sf_session_state { /* store, runs and events under the lock */
 
 bool sf_session_told_to_stop(const sf_session_state *state);
 
-/* Tells the caller. The first is for those who hold the lock. */
+/* Sends an event to the caller of the session. The first is for code that holds the lock. */
 void sf_session_emit(const sf_session_state *state, sf_event event);
 void sf_session_announce(sf_session_state *state, sf_event event);
 /* An event for a sentence, once per sentence. */
@@ -61,16 +61,16 @@ void sf_session_end_run(sf_session_state *state, size_t index, sf_status status,
 /* Runs that are open for this kind of backend: those that its own takes, or those that are left to the CPU. */
 bool sf_session_is_open_for(const sf_session_state *state, size_t index, const sf_backend *backend);
 
-/* Claims run `index` if it is free and still needs work; *claim stays -1 otherwise. With the lock. A run that needs
- * none is over. */
+/* Claims run `index` if it is free and still needs work; *claim stays -1 otherwise. The caller holds the lock. A run
+ * that needs no work is over. */
 sf_status sf_session_try_to_take(int *claim, sf_session_state *state, size_t index);
-/* Whether the store already has what is asked for. A run whose files cannot be reached is not: whoever takes it says
- * why. */
+/* Whether the store already has what is asked for. A run whose files cannot be reached is not satisfied: the worker
+ * that takes it reports why. */
 sf_status sf_session_is_satisfied(bool *out, const sf_session_state *state, const sf_listed_run *run);
-/* Removes what a process left that died after a checkpoint; with the lock. */
+/* Removes what a process that died after a checkpoint left behind; the caller holds the lock. */
 sf_status sf_session_tidy(sf_session_state *state, const sf_listed_run *run);
 
-/* Trains fleets on a backend until no run is left for it. `wait`: also for runs that other processes are at.
+/* Trains fleets on a backend until no run is left for it. `wait`: also waits for runs that other processes hold.
  * `side_by_side` says how many such workers there are. */
 void sf_session_work(sf_session_state *state, const sf_backend *backend, size_t side_by_side, bool wait);
 

@@ -13,7 +13,7 @@
  * that would mix a finite and an infinite value is infinite. NaN for no values. */
 double sf_quantile(double *values, size_t count, double q);
 
-/* The quartiles of count > 0 finite values, as sf_quantile() gives them; in linear time, values change places. */
+/* The quartiles of count > 0 finite values, as sf_quantile() gives them; takes linear time and reorders the values. */
 void sf_quartiles(double *values, size_t count, double *low, double *median, double *high);
 
 typedef struct sf_arrival { /* when a run first reached a threshold */
@@ -26,8 +26,8 @@ typedef enum sf_order { SF_SOONER, SF_LATER, SF_UNDECIDED } sf_order;
 /* Which of two runs got there first; undecided where both are equal or censoring hides it. */
 sf_order sf_arrival_compare(const sf_arrival *ours, const sf_arrival *theirs);
 
-/* theirs / ours: how many times sooner we got there. With one of them censored a bound: at least (theirs) or at most
- * (ours) so much; *bounded says so. NaN if neither got there. */
+/* theirs / ours: how many times sooner we got there. If one is censored, it is only a bound, from below (theirs) or
+ * above (ours); *bounded says so. NaN if neither got there. */
 double sf_arrival_ratio(const sf_arrival *ours, const sf_arrival *theirs, bool *bounded);
 
 typedef struct sf_interval {
@@ -52,9 +52,9 @@ double sf_wilcoxon_test(double *differences, size_t count);
  * called significant together with the others. NaN is no test: it stays and does not count. */
 sf_status sf_holm(double *p /* [count] */, size_t count);
 
-/* The smallest p-value that a sign or Wilcoxon test of n pairs can give: what few seeds cannot show. */
+/* The smallest p-value that a sign or Wilcoxon test of n pairs can give. */
 double sf_smallest_p(size_t pairs);
-/* The fewest pairs with which one of so many tests that are corrected together can reach a p-value of `level`. */
+/* The fewest pairs with which one of `tests` tests that are corrected together can reach a p-value of `level`. */
 size_t sf_fewest_pairs(size_t tests, double level);
 
 #endif

@@ -8,7 +8,7 @@
 #include "store/surface_rows.h"
 #include "study/landscape.h"
 
-typedef struct plane { /* what surfaces must share to stand beside each other */
+typedef struct plane { /* what surfaces must share to be compared */
     size_t grid, samples;
     uint32_t seed;
     double extent;

@@ -5,9 +5,9 @@
 #include "semfocus/landscape.h"
 #include "study/study.h"
 
-/* Of each of the groups from..to-1 the first run whose newest weights have a complete surface; all on one
- * grid, extent, directions and number of sequences: the finest grid that two groups or more have, else the finest; one
- * too coarse for slopes only where there is no other. Series are group - from. *out is NULL where there are none. */
+/* For each of the groups from..to-1, the first run whose newest weights have a complete surface. All share one grid,
+ * extent, directions and number of sequences: the finest grid that at least two groups have, else the finest; one too
+ * coarse for slopes only if there is no other. Series are group - from. *out is NULL where there are none. */
 sf_status sf_landscape_open_stored(sf_landscape **out, sf_store *store, const sf_study *study, size_t from, size_t to);
 
 #endif

@@ -119,7 +119,7 @@ static size_t enter_run(sf_study *study, uint32_t *table, size_t table_size) {
     return study->run_count - 1;
 }
 
-/* A run is trained once: what says how long, and makes no other run, must be the same for all who ask for it. */
+/* A run is trained once: settings that only say how long must be the same for all members that ask for it. */
 static sf_status check_same_length(const sf_planned_run *first, const char *first_name, const sf_planned_run *second,
                                    const char *second_name) {
     static const char *const names[] = {"epochs", "stop-at"};
@@ -162,7 +162,7 @@ static sf_status enter_member(sf_study *study, const char *const *labels, size_t
     return check_same_length(&study->runs[place], labels[first], fresh, labels[m]);
 }
 
-/* A failure of a study that came from a file says where in it; line 0 is the command line's. */
+/* Adds the line of the study file to the message of a failure; line 0 is the command line. */
 static sf_status name_place(sf_status status, const sf_study *study, size_t line) {
     return study->path == NULL || line == 0 ? status : sf_fail_in(status, "%s:%zu", study->path, line);
 }
@@ -219,7 +219,7 @@ sf_status sf_study_plan(sf_study *study) {
     return status;
 }
 
-/* The line of the study file that says to stop there; 0: none does. */
+/* The line of the study file that sets this stop-at; 0: none does. */
 static size_t line_of_stop(const sf_study *study, double stop) {
     for (size_t i = 0; i < study->layer_count; i++) {
         const sf_axis *axis = sf_layer_find(&study->layers[i], "stop-at");
@@ -283,7 +283,7 @@ static const char *keep_task(sf_study *study, const char *name) {
 static void collect_run(void *context, const sf_stored_run *stored) {
     collecting *c = context;
     sf_study *study = c->study;
-    if (c->status != SF_OK || study->run_count == c->room) return; /* or it came after we counted */
+    if (c->status != SF_OK || study->run_count == c->room) return; /* or it was added after we counted */
     sf_planned_run *run = &study->runs[study->run_count];
     c->status = sf_store_config(&run->config, c->store, stored);
     if (c->status != SF_OK) return;

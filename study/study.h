@@ -1,4 +1,4 @@
-/* Inside of a study, for the files that fill it. */
+/* Internals of a study, for the files that fill it. */
 #ifndef SF_STUDY_STUDY_H
 #define SF_STUDY_STUDY_H
 
@@ -10,7 +10,7 @@ typedef struct sf_curve {
     size_t first, count; /* of the study's rows */
     bool finished, diverged;
     bool stopped; /* before the epochs asked for; in a study of stored runs, perhaps */
-    bool done;    /* a session has nothing to train of it */
+    bool done;    /* a session has nothing left to train */
 } sf_curve;
 
 typedef struct sf_planned { /* a run as a member of a group */
@@ -46,7 +46,7 @@ sf_status sf_study_read_curves(sf_study *study, sf_store *store);
 /* How a run whose curve was read ended. */
 sf_outcome sf_study_outcome(const sf_study *study, size_t run);
 
-/* A sentence of a group: released before another takes its place, empty until then. */
+/* Replaces a sentence of a group, which is empty at first, and releases the old one. */
 sf_status sf_sentence_keep(const char **sentence, const char *text);
 void sf_sentence_forget(const char **sentence);
 

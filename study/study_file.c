@@ -100,7 +100,7 @@ static void begin_section(reader *r, const char *line) {
     }
 }
 
-/* Hands libinih one line at a time; sections are ours, since it does not tell of empty ones. */
+/* Hands libinih one line at a time; sections are handled here, since libinih does not report empty ones. */
 static char *next_line(char *out, int size, void *stream) {
     reader *r = stream;
     const char *line = r->status == SF_OK ? sf_lines_next(&r->lines) : NULL;

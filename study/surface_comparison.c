@@ -45,7 +45,7 @@ static bool are_comparable(const sf_landscape *landscape, size_t i, size_t j) {
            sf_same_but_for_the_mechanism(&landscape->configs[i], &landscape->configs[j]);
 }
 
-/* Of the runs that differ from this one in the mechanism alone, itself among them: full attention, else the first. */
+/* Among the runs that differ from this one only in the mechanism, this one included: full attention, else the first. */
 static size_t baseline_of(const sf_landscape *landscape, size_t i) {
     size_t first = i;
     if (is_full(&landscape->surfaces[i])) return i;
@@ -69,7 +69,7 @@ static const char *word_for(const double ratios[SF_LIPSCHITZ_QUANTILES]) {
                                : "estimated Lipschitz constants neither all lower nor all higher than";
 }
 
-/* In the largest square, whose constants stand in the table beside the sentence: one measure for both. */
+/* In the largest square, whose constants are in the table next to the sentence: one measure for both. */
 static void write_sentence(sf_surface *surface, const sf_surface *baseline, const char *name, const char *base) {
     enum { LARGEST = SF_LIPSCHITZ_RADII - 1 };
     const double *ours = surface->lipschitz.quantiles[LARGEST], *theirs = baseline->lipschitz.quantiles[LARGEST];

@@ -1,4 +1,4 @@
-/* The measures of the theory, of the model of a stored run. */
+/* The measures of the theory for the model of a stored run. */
 #include "semfocus/theory.h"
 
 #include "measure/bounds.h"

@@ -1,5 +1,5 @@
-/* Measures of the attention scores while a run trains, every so many epochs: what the setting every asks for.
- * On the first held-out sequences, so that a curve compares like with like. */
+/* Measures of the attention scores while a run trains, as often as the setting `every` says. Always on the same first
+ * held-out sequences, so that epochs can be compared. */
 #ifndef SF_STUDY_TRAINING_MEASURES_H
 #define SF_STUDY_TRAINING_MEASURES_H
 

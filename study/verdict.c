@@ -10,7 +10,7 @@ static double median(double *values, size_t count) {
     return sf_quantile(values, count, 0.5);
 }
 
-/* Of those values that are there. */
+/* The median of the values that are not NaN. */
 static double median_known(double *values, size_t count) {
     size_t known = 0;
     for (size_t i = 0; i < count; i++)
@@ -125,7 +125,7 @@ static double longest(const sf_outcome *const *outcomes, size_t count) {
     return most;
 }
 
-/* No further epoch would bring a run there that diverged. */
+/* A run that diverged would not get there with more epochs. */
 static sf_arrival arrival_within(const sf_outcome *outcome, double epochs) {
     sf_arrival arrival = outcome->train;
     if (outcome->diverged && !arrival.reached) arrival.epochs = epochs;

@@ -76,7 +76,7 @@ sf_status sf_compare(sf_verdict *out, const sf_side *ours, const sf_side *baseli
 sf_status sf_correct_together(sf_verdict *const *verdicts /* [count] */, size_t count);
 sf_status sf_conclude(sf_verdict *verdict, const sf_side *ours, const sf_side *baseline, const sf_criterion *criterion);
 
-/* All three for a comparison that stands alone, by epochs to `threshold` percent training accuracy. */
+/* All three for a single comparison, by epochs to `threshold` percent training accuracy. */
 sf_status sf_judge(sf_verdict *out, const char *name, const sf_outcome *ours, size_t our_count,
                    const char *baseline_name, const sf_outcome *baseline, size_t baseline_count, double threshold);
 

@@ -1,4 +1,4 @@
-/* What a comparison found, and how it is said. What is not significant is said in plain words and without a factor that
+/* What a comparison found, and the sentence about it. A result that is not significant is stated without a factor that
  * could be taken for a finding; every number says what it is. */
 #include <math.h>
 #include <stdarg.h>
@@ -84,7 +84,7 @@ static void add_tried(words *w, const sf_summary *of) {
         add(w, " and %zu that diverged", of->diverged);
 }
 
-/* "6 epochs (median of 10 seeds)", or "3 of 10 seeds" where the median cannot be told. */
+/* "6 epochs (median of 10 seeds)", or "3 of 10 seeds" where the median is not known. */
 static void add_time(words *w, const sf_summary *of) {
     const double epochs = of->quartiles[1];
     if (!isfinite(epochs))
@@ -95,7 +95,7 @@ static void add_time(words *w, const sf_summary *of) {
         add(w, "%.4g epoch%s (median of %zu seeds)", epochs, plural(epochs), of->runs);
 }
 
-/* Of two that both get there: in the shortest form that says what each number is. */
+/* Where both get there: the shortest form that says what each number is. */
 static void add_times(words *w, const sf_summary *us, const char *base, const sf_summary *them) {
     const double ours = us->quartiles[1], theirs = them->quartiles[1];
     if (isfinite(ours) && isfinite(theirs) && us->runs == them->runs) {
@@ -116,7 +116,7 @@ static bool medians_agree(const sf_verdict *v, const sf_summary *us, const sf_su
     return v->speed == SF_BETTER ? ours < theirs : ours > theirs;
 }
 
-/* Of a ratio; nothing where there are too few seeds for one. */
+/* The interval of a ratio; nothing where there are too few seeds for one. */
 static void add_ratio_interval(words *w, sf_interval interval, int digits) {
     if (!isnan(interval.low)) add(w, ", 95 %% interval %.*g to %.*g", digits, interval.low, digits, interval.high);
 }
@@ -140,7 +140,7 @@ static void add_factor(words *w, const sf_verdict *v) {
         factor < 1.05 ? 3 : 2, factor, faster ? "faster" : "slower");
     const sf_interval interval = faster ? v->interval : (sf_interval){1 / v->interval.high, 1 / v->interval.low};
     if (isnan(interval.low) || (larger && smaller))
-        ;                       /* no interval can be told */
+        ;                       /* no interval is known */
     else if (larger || smaller) /* one end of it is as little known */
         add(w, ", 95 %% interval %s %.2g", larger ? "from" : "up to", larger ? interval.low : interval.high);
     else

@@ -1,5 +1,5 @@
-/* A backend for tests: the CPU's, seen through a window that counts calls, makes the n-th of a kind fail, takes only
- * some mechanisms and packs several members into a fleet. */
+/* A backend for tests: the CPU's, wrapped so that it counts calls, makes the n-th of a kind fail, supports only some
+ * mechanisms and packs several members into a fleet. */
 #ifndef SF_TESTS_BACKEND_DOUBLE_H
 #define SF_TESTS_BACKEND_DOUBLE_H
 
@@ -115,7 +115,7 @@ static sf_status double_fleet_remove(void *fleet, size_t s) {
 static sf_status double_fleet_advance(void *fleet, const sf_watch *watch) {
     the_double.advanced = true;
     SF_TRY(count_call(FLEET_ADVANCE));
-    const sf_watch silent = {.stop = watch != NULL ? watch->stop : NULL}; /* tells no steps: a whole epoch at a time */
+    const sf_watch silent = {.stop = watch != NULL ? watch->stop : NULL}; /* no steps: a whole epoch at a time */
     return sf_backend_cpu.fleet_advance(fleet, &silent);
 }
 

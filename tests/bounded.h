@@ -1,5 +1,5 @@
 /* Bounds are bounds: no ratio seen over random and adversarial pairs exceeds the constant computed for exactly the
- * domain that holds both of the pair. What the tests of them share. */
+ * domain that holds both of the pair. Shared by the tests of bounds. */
 #ifndef SF_TESTS_BOUNDED_H
 #define SF_TESTS_BOUNDED_H
 

@@ -1,5 +1,5 @@
 /* The largest singular value by one-sided Jacobi rotations: pairs of columns are turned until all are orthogonal; the
- * longest is the norm. It shares nothing with the iterations and the tridiagonal form it judges. */
+ * longest is the norm. It shares nothing with the iterations and the tridiagonal form that it checks. */
 #ifndef SF_TESTS_ROTATIONS_H
 #define SF_TESTS_ROTATIONS_H
 

@@ -5,7 +5,7 @@ usage: same_bits.py [--quick] [--only CASE,...] [--jobs N] COMMAND COMMAND...
        same_bits.py [--quick] [--only CASE,...] [--jobs N] --sets PROGRAM
        same_bits.py [--quick] [--only CASE,...] [--jobs N] --libm PROGRAM
 
-A COMMAND is a program with what stands before it, in one word:
+A COMMAND is a program with what precedes it, in one word:
 
   same_bits.py 'SEMFOCUS_ISA=scalar build/semfocus' 'qemu-aarch64 -L build-aarch64/sysroot build-aarch64/semfocus'
 

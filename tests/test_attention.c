@@ -265,7 +265,7 @@ static void assert_ascending(const uint32_t *kept, size_t found, size_t T, size_
     }
 }
 
-/* A diverging run meets NaN before it is told so: the set must still be one. */
+/* A diverging run meets NaN before this is noticed: the kept set must still be valid. */
 static void survives_nan(void **state) {
     (void)state;
     for (uint32_t round = 0; round < 2000; round++) {

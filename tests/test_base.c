@@ -111,7 +111,7 @@ static void dropout_rates(void **state) {
     }
 }
 
-/* The layout once more, told from the bits: 64 columns share eight draws, lane by lane. */
+/* The layout again, derived from the bits: 64 columns share eight draws, lane by lane. */
 static void dropout_layout(void **state) {
     (void)state;
     static const size_t widths[] = {1, 7, 40, 63, 64, 65, 128, 131};

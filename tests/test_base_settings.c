@@ -15,7 +15,7 @@
 #include "semfocus/settings.h"
 #include "semfocus/task.h"
 
-/* Whichever struct a setting lives in. */
+/* A setting may be in either struct. */
 typedef struct both {
     sf_config config;
     sf_options options;

@@ -1,4 +1,4 @@
-/* Files: safetensors that lie, files that appear whole or not at all, lines. */
+/* Files: malformed safetensors, files that appear whole or not at all, lines. */
 #include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -115,7 +115,7 @@ static void reads_a_published_file(void **state) {
     assert_int_equal(sf_bytes_in_use(), in_use);
 }
 
-/* Opens a file made of this header and so many data bytes: 0, 1, 2, ... */
+/* Opens a file made of this header and `data_size` bytes of data: 0, 1, 2, ... */
 static sf_status open_made(sf_safetensors **file, const char *header, size_t data_size) {
     unsigned char bytes[4096];
     const size_t length = strlen(header);

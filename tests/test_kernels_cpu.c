@@ -262,7 +262,7 @@ static void a_new_weighting_needs_no_kernel(void **state) {
     }
 }
 
-/* Patterns that never keep a query's own key, nor any after it: nobody else sees to the rows of its stretch. */
+/* Patterns that never keep a query's own key, nor any after it: no other query covers the rows of its stretch. */
 static size_t keep_before(uint32_t *kept, const sf_query *query) {
     const size_t last = query->query > 0 ? query->query : 1;
     size_t count = 0;
@@ -296,7 +296,7 @@ static void a_new_pattern_needs_no_kernel(void **state) {
     }
 }
 
-/* The K best, one after the other; NaN is as good as nothing, and of equals the first is better. */
+/* The K best, one after the other; NaN is the worst score, and of equals the first is better. */
 static void select_plainly(uint32_t *keys, const float *scores, bool greatest, size_t T, size_t K) {
     bool taken[300] = {false};
     for (size_t k = 0; k < K; k++) {
@@ -465,7 +465,7 @@ static void observers_see_long_sequences_whole(void **state) {
     }
 }
 
-/* Every other case would pass with the scalar kernels, whatever set was named. */
+/* Every other case would pass with the scalar kernels, too. */
 static void the_named_set_computes(void **state) {
     (void)state;
     const char *name = getenv("SEMFOCUS_ISA");

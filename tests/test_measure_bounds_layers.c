@@ -1,5 +1,5 @@
 /* Attention layers, MLPs and blocks stay below their bounds, forward passes written out here. Adversaries climb: they
- * keep whatever change of a pair brings its ratio closer to the constant. */
+ * keep every change of a pair that brings its ratio closer to the constant. */
 #include "bounded.h"
 
 #include <math.h>
@@ -319,8 +319,8 @@ static void attention_layers_stay_below(void **state) {
     }
 }
 
-/* Without scores to tell keys apart, 30 queries give half of their weight to the global token: what it moves by, they
- * all move by half of. */
+/* Without scores to tell keys apart, 30 queries give half of their weight to the global token: when it moves, they all
+ * move half as far. */
 static void a_sink_moves_everyone(void **state) {
     (void)state;
     scene at;
@@ -402,7 +402,7 @@ static void check_block(scene *at, double moved) {
             check_ratio("block, its input", far, apart, bounds.block_input[kind], kind);
         else
             check_ratio("block, its weights", far / sqrt((double)s->T), moved, bounds.block_weights[kind], kind);
-        if (moved != 0 && s->norm == SF_POST_NORM) /* the same input: the layer alone can be told too */
+        if (moved != 0 && s->norm == SF_POST_NORM) /* the same input: the layer alone can be checked, too */
             check_ratio("attention layer, its weights",
                         distance(at->attended[0], at->attended[1], n) / sqrt((double)s->T), moved,
                         bounds.attention_weights[kind], kind);

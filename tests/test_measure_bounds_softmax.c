@@ -1,5 +1,5 @@
 /* What bounds are made of: operator norms, slopes, normalization, and softmax over kept keys, whose adversaries climb:
- * they keep whatever change of a pair brings its ratio closer to the constant. */
+ * they keep every change of a pair that brings its ratio closer to the constant. */
 #include "bounded.h"
 
 #include <math.h>

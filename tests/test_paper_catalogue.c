@@ -254,7 +254,7 @@ static void trends(void **state) {
     assert_int_equal(rises((const double[]){1, 2, 3, 4}, 4).word, SF_NOT_ENOUGH_RUNS); /* 2 / 4! is more than 0.05 */
     assert_int_equal(rises((const double[]){1, NAN, 2, NAN}, 4).word, SF_NOT_ENOUGH_RUNS);
     assert_int_equal(rises((const double[]){NAN, NAN}, 2).word, SF_NOT_RUN);
-    /* 2 of 10 pairs fall; of the 120 orders 1 + 4 + 9 have at most so many, and as many have at least 8 */
+    /* 2 of 10 pairs fall; of the 120 orders, 1 + 4 + 9 have at most 2, and as many have at least 8 */
     const sf_paper_row row = rises((const double[]){1, 3, 2, 5, 4}, 5);
     assert_near(row.p, 28.0 / 120);
     assert_non_null(strstr(row.numbers, "tau +0.6"));
@@ -307,7 +307,7 @@ static void nine_comparisons(void **state) {
     char sentence[2 * SF_PAPER_TEXT_SIZE];
     assert_int_equal(sf_rule_overall(sentence, rows, 9), SF_NO_DIFFERENCE_FOUND);
     assert_non_null(strstr(sentence, "of 9 comparisons 0 agree, 0 disagree, 9 show no difference"));
-    /* seven seeds cannot carry nine comparisons, whatever they show */
+    /* seven seeds are too few for nine comparisons */
     const sides few = compare(soon, full_epochs, 7);
     for (size_t i = 0; i < 9; i++) {
         rows[i] = new_row();

@@ -182,7 +182,7 @@ static void a_setting_that_is_added_changes_no_id(void **state) {
         set_added(&config, 7);
         assert_string_not_equal(id_of(task, config).text, before.text);
         is_added = false;
-        assert_string_equal(id_of(task, config).text, before.text); /* who does not know it cannot tell */
+        assert_string_equal(id_of(task, config).text, before.text); /* a version without it: the same id */
     }
 }
 
@@ -219,7 +219,7 @@ static size_t train(const char *folder, const char *lr) {
     return started;
 }
 
-/* A store that was written before the setting was there, and one that knew it and is opened by who does not. */
+/* A store written before the setting existed, and one written with it and opened by a version without it. */
 static void a_store_outlives_a_new_setting(void **state) {
     (void)state;
     char folder[] = "/tmp/semfocus-identity-XXXXXX", command[64];

@@ -35,7 +35,7 @@ static sf_planned_run runs[TRIALS];
 static const sf_execution usual = {.checkpoint_seconds = 0, .measure_every = 2};
 static size_t threads = 2;
 
-typedef struct outcome { /* all that a store says of a run's numbers */
+typedef struct outcome { /* all numbers that a store has for a run */
     char status[16];
     size_t epochs, checkpoint_epoch, best_saved_epoch, diverged_epoch;
     uint64_t weights_hash, best_hash, measures_seal;
@@ -295,11 +295,11 @@ static bool fail_once(call_kind kind, size_t at, bool same_bits) {
         char words[64];
         snprintf(words, sizeof words, "call %zu of %s fails", at, call_names[kind]);
         const bool elsewhere = is_everybodys(kind) && same_bits;
-        const bool was_the_last = kind == FLEET_REMOVE && h.failed == 0; /* nobody was left in the fleet to fail */
+        const bool was_the_last = kind == FLEET_REMOVE && h.failed == 0; /* no run was left in the fleet to fail */
         assert_int_equal(status, elsewhere || was_the_last ? SF_OK : SF_IO_ERROR);
         assert_int_equal(h.notes, elsewhere ? 1 : 0);
         assert_true(elsewhere || was_the_last ? h.failed == 0 : h.failed >= 1);
-        assert_true(is_everybodys(kind) || h.failed == 1); /* the others were left alone */
+        assert_true(is_everybodys(kind) || h.failed == 1); /* the others were not affected */
         if (elsewhere || !was_the_last) assert_non_null(strstr(elsewhere ? h.last_note : h.last_failure, words));
     } else {
         assert_int_equal(status, SF_OK);

@@ -81,7 +81,7 @@ static void epochs_to_what_both_reach(void **state) {
     paired(2, 4, (sf_loss_curve){fast, 4, false}, (sf_loss_curve){slow, 4, false}); /* both reach 0.5 */
     paired(1, 1, (sf_loss_curve){fast, 4, false}, (sf_loss_curve){slow, 1, false}); /* both reach 2 */
     paired(4, 4, (sf_loss_curve){slow, 4, false}, (sf_loss_curve){slow, 4, false});
-    /* whoever diverged, however low it was before, comes after the last epoch of the other */
+    /* a run that diverged, however low it was before, comes after the last epoch of the other */
     paired(5, 4, (sf_loss_curve){fast, 3, true}, (sf_loss_curve){slow, 4, false});
     double us, them;
     const sf_loss_curve whole = {fast, 4, false}, gone = {slow, 2, true}, nothing = {broken, 2, false};

@@ -13,7 +13,7 @@
 
 enum { MIB = 1 << 20 };
 
-/* "0.001,0.002,...": so many values. */
+/* "0.001,0.002,...": `count` values. */
 static void list_values(char *out, size_t size, size_t count) {
     size_t used = 0;
     for (size_t i = 1; i <= count; i++)
@@ -69,7 +69,7 @@ static void one_run_more_is_refused(void **state) {
     sf_study_destroy(study);
 }
 
-/* Every setting of a run at once, and as many variants as anyone writes. */
+/* Every setting of a run at once, and more variants than a user would write. */
 static void any_number_of_settings_and_variants(void **state) {
     (void)state;
     sf_study *study = open_study((const char *const[]){"attention", "full", "seeds", "1", NULL});

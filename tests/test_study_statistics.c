@@ -47,7 +47,7 @@ static void censoring_decides_only_what_it_can(void **state) {
     assert_int_equal(sf_arrival_compare(&at50, &never100), SF_SOONER);
     assert_int_equal(sf_arrival_compare(&never100, &at50), SF_LATER);
     assert_int_equal(sf_arrival_compare(&never100, &never5), SF_UNDECIDED);
-    assert_int_equal(sf_arrival_compare(&at6, &never5), SF_UNDECIDED); /* five epochs do not tell about the sixth */
+    assert_int_equal(sf_arrival_compare(&at6, &never5), SF_UNDECIDED); /* five epochs say nothing about the sixth */
     assert_near(sf_arrival_ratio(&at6, &at50, &bounded), 50.0 / 6, 1e-12);
     assert_false(bounded);
     assert_near(sf_arrival_ratio(&at50, &never100, &bounded), 2, 1e-12);

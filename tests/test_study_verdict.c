@@ -199,7 +199,7 @@ static void diverged_runs_are_later_than_the_longest_curve(void **state) {
     for (size_t i = 0; i < SEEDS; i++) {
         wild[i].diverged = true;
         wild[i].train.epochs = (double)(wild[i].epochs = i); /* the first before its first epoch */
-        tame[i].epochs = 200;                                /* it went on after it got there */
+        tame[i].epochs = 200;                                /* it trained on after it got there */
     }
     const sf_verdict v = judge("tame", tame, SEEDS, "wild", wild, SEEDS, 95);
     assert_int_equal(v.sooner, SEEDS);
@@ -283,7 +283,7 @@ static void a_run_that_stopped_on_arrival_may_still_generalize(void **state) {
     one.stopped = false; /* it was its last epoch anyway */
     assert_int_equal(sf_summarize(&summary, &one, 1), SF_OK);
     assert_true(isinf(summary.heldout_median));
-    one.epochs = 40; /* it went on */
+    one.epochs = 40; /* it trained on */
     one.heldout.epochs = 40;
     assert_int_equal(sf_summarize(&summary, &one, 1), SF_OK);
     assert_true(isinf(summary.heldout_median));
@@ -349,7 +349,7 @@ static void equal_is_within_a_stated_margin(void **state) {
     assert_says(&v, "equally fast within 10 % (median per-seed ratio");
     assert_int_equal(v.accuracy, SF_EQUAL);
     assert_says(&v, "equal within 1 point: 97.1 % and 97.0 % (95 % interval of the difference -0.8 to 0.9)");
-    for (size_t i = 0; i < SEEDS; i++) { /* as close in the middle, but who knows */
+    for (size_t i = 0; i < SEEDS; i++) { /* as close in the median, but uncertain */
         ours[i].last_heldout = 97 + (i % 2 ? 2.0 : -1.9);
         ours[i].train.epochs = base[i] * (i % 2 ? 1.3 : 0.8);
     }

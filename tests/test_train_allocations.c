@@ -25,7 +25,7 @@
 #endif
 #endif
 
-static atomic_size_t taken;          /* blocks, by anyone in this process but that runtime */
+static atomic_size_t taken;          /* blocks, by all code in this process but that runtime */
 static uintptr_t omp_begin, omp_end; /* where clang's OpenMP runtime lies; 0: it is not here */
 
 static int find_omp(struct dl_phdr_info *library, size_t size, void *context) {
@@ -83,7 +83,7 @@ int posix_memalign(void **out, size_t alignment, size_t size) {
 #define COUNTS_MALLOC 0
 #endif
 
-enum { KEPT = 300 }; /* 1200 bytes of positions a query */
+enum { KEPT = 300 }; /* 1200 bytes of positions per query */
 
 static sf_config config_of(const char *mechanism, const char *precision) {
     static const char *const settings[][2] = {

@@ -284,7 +284,7 @@ static void *ring(void *context) {
     return NULL;
 }
 
-/* An epoch that is told to stop at some moment, in a step or an evaluation: true if it was stopped. */
+/* An epoch with a request to stop at some moment, in a step or an evaluation: true if it was stopped. */
 static bool advance_interrupted(sf_fleet *fleet, long microseconds) {
     alarm_clock clock = {.microseconds = microseconds};
     const sf_watch watch = {.stop = &clock.stop};

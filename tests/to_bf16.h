@@ -1,4 +1,4 @@
-/* Rounding to bf16, written apart from the kernels. */
+/* Rounding to bf16, written independently of the kernels. */
 #ifndef SF_TESTS_TO_BF16_H
 #define SF_TESTS_TO_BF16_H
 

@@ -1,11 +1,11 @@
 """A training step of semfocus compared with the same step in PyTorch: same shape, mechanism, batch and threads, on the same
-machine, turn by turn; medians and their ratio.
+machine, alternately; medians and their ratio.
 
     python3 bench/peers/peers.py [--shape nnch] [--attention full,topk:5] [--threads 2] [--rounds 5] [--no-compile]
 
 PyTorch runs eagerly and under torch.compile. The PyTorch model is first checked to give the loss that semfocus stored for
 the same weights. 'published' is the time of the paper's code on two threads of a Xeon with AVX-512 and AMX (torch 2.11);
-the bar is the slower of the two divided by the factor we ask of ourselves."""
+the bar is the slower of the two divided by our target factor."""
 import argparse
 import json
 import os

@@ -32,7 +32,7 @@ LIMITS = {"baseline": ["scalar"], "avx2": ["scalar", "avx2"]}  # what SEMFOCUS_C
 
 
 def has_instruction_set(name):
-    """By what the system says of the CPU, not the program."""
+    """As the system describes the CPU, not as the program does."""
     if name not in LIMITS.get(os.environ.get("SEMFOCUS_CPU"), INSTRUCTION_SETS):
         return False
     path = Path("/proc/cpuinfo")
@@ -66,7 +66,7 @@ def is_given(words, option):
 
 
 def own_places(words, folder):
-    """Options that keep what a command writes without being told where inside a folder."""
+    """Options that put files a command writes by default into a folder."""
     added = []
     if words[:1] in (["train"], ["compare"], ["study"]) and not is_given(words, "--store"):
         added += ["--store", folder + "/runs"]
@@ -76,8 +76,8 @@ def own_places(words, folder):
 
 
 def run(*words, stdin=b"", env=None, timeout=60, memory=None, stdout=subprocess.PIPE, cwd=None, repeat=False):
-    """Runs the program, of repeated options with the last unless told to repeat; memory is a limit on its address space in bytes. Without a cwd of its own it gets a store and a
-    report that are gone afterwards."""
+    """Runs the program. Of repeated options only the last is passed, unless repeat is set; memory limits its address space in
+    bytes. Without a cwd, its store and report go to a temporary folder."""
     words = [word if isinstance(word, bytes) else str(word) for word in words]
     words = words if repeat else last_wins(words)
     limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory))) if memory else None

@@ -190,7 +190,7 @@ class Data(Case):
                 errors = process.stderr.read().decode()
                 process.wait(20)
             self.assertEqual(errors, "")
-            # what fits into the pipe was written before anyone left
+            # what fits into the pipe was written before the reader closed it
             self.assertIn(process.returncode, (128 + signal.SIGPIPE,) if "data" in words else (0, 128 + signal.SIGPIPE))
 
 

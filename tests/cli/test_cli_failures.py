@@ -1,4 +1,4 @@
-"""What is said, and what is left alone, where something fails or is not as it should be."""
+"""What the program says, and what it leaves unchanged, when something fails or is not as it should be."""
 import json
 import random
 import re
@@ -69,7 +69,7 @@ class Endings(Failures):
     """The closing lines of train."""
 
     def endings(self, *words, code=0):
-        """What they say of each seed."""
+        """What they say about each seed."""
         result = run(*self.words("train", "--quiet", *words))
         self.assertEqual(result.code, code, result)
         said = re.findall(r"(?m)^[0-9a-f]{16} full, seed (\d+): (.*)$", result.out)
@@ -101,7 +101,7 @@ class Endings(Failures):
 
 
 class Stores(Failures):
-    """Plans and overviews take only a store that is not there for an empty one."""
+    """Plans and overviews treat only a missing store as empty."""
     OVERVIEWS = (["compare", "even-pairs", *TINY, "--seeds", 2, "--dry-run"], ["paper", "status", "--scale", "smoke"],
                  ["paper", "list", "--scale", "smoke"])
 
@@ -178,7 +178,7 @@ class Figures(Failures):
 
 class Weights(Failures):
     def test_none_for_a_distance(self):
-        """Options are advised only of verbs that take them."""
+        """Messages suggest only options that the verb takes."""
         first, second = self.train("full", "--seed", "1,2", settings=TINY)
         self.sql("UPDATE runs SET checkpoint_epoch = NULL, best_saved_epoch = NULL WHERE id = ?", first)
         for status, sentence in (("pending", "no checkpoint yet"), ("diverged", "diverged in epoch 1")):

@@ -221,7 +221,7 @@ class Degenerate(Landscape):
         self.assertEqual([row["not_finite"] for row in rows], [0, 23])
         self.assertEqual(rows[1]["losses"][0], [None] * 9)
         self.assertTrue(math.isfinite(rows[1]["lipschitz"][-1]["q99"]))
-        # the largest square has 5 points a side; three of its first row are gone
+        # the largest square has 5 points per side; three of its first row are gone
         self.assertEqual([row["lipschitz"][-1]["pairs"] for row in rows], [20 + 20, 1 + 16 + 2 + 15])
         out = self.good(*self.words("full", "topk:3"), "--grid", 9, "--plot", "--figures", self.folder / "f", "--out",
                         self.folder / "p.html").out

@@ -1,4 +1,4 @@
-"""semfocus paper: the catalogue against the paper, runs that go on after a kill, Markdown, figures, refusals."""
+"""semfocus paper: the catalogue against the paper, runs that continue after a kill, Markdown, figures, refusals."""
 import csv
 import json
 import math
@@ -61,7 +61,7 @@ PUBLISHED = {
     "fig-27": (FOUR, "relu", PAIR, CONSTANTS, {}, SEED),
     "tab-6": (FOUR, "relu", PAIR, QUANTILES, {}, SEED),
 }
-# What the text claims; nothing else may be put into the paper's mouth.
+# What the text claims; nothing else may be attributed to the paper.
 FASTER = "input-dependent sparse attention converges faster than full attention"
 CLAIMS = {
     "claim-full-fits-all": "full attention reaches (near) 100 % training accuracy on all eight tasks",
@@ -136,7 +136,7 @@ class AsPublished(Paper):
         self.assertRegex(rows["fig-20"]["title"], "10000.*width 128, MLP 512, 4 heads, 6, 10, 15 blocks, 120 epochs")
 
     def test_the_page_in_docs(self):
-        """docs/paper.md tells the same of every entry, in the same order."""
+        """docs/paper.md says the same about every entry, in the same order."""
         text = (ROOT / "docs" / "paper.md").read_text()
         generated, kept = text.split("<!-- end of what semfocus paper status makes; what follows is kept -->")
         self.assertEqual(re.findall(r"(?m)^## ([a-z]+-\S+):", generated), EXPECTED)

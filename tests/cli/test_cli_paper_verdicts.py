@@ -212,7 +212,7 @@ class Verdicts(Paper):
         self.assertEqual([c["verdict"] for c in lower], ["shown", "shown"])  # one seed is no test
 
     def test_a_table_that_is_not_the_published_one(self):
-        """One run on either side: it cannot be told."""
+        """One run on either side: it cannot be decided."""
         row = self.table(3)
         self.assertEqual(row["verdict"], "not enough runs")
         self.assertNotIn("disagrees", {c["verdict"] for c in row["comparisons"]})

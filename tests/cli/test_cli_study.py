@@ -269,7 +269,7 @@ class Results(Study):
         self.assertNotRegex(again, r"(?m)^ *\d+/6 ")
 
     def test_a_plan_says_what_will_be_trained(self):
-        """Of runs that are whole, too short or without their files: just what the command then does."""
+        """For runs that are whole, too short or without their files: exactly what the command then does."""
         words = ["compare", "even-pairs", *TINY, "--attention", "full", "--seed", "1,2,3"]
         def both(*more):
             planned = self.plan(*words, *more, cwd=self.folder)
@@ -312,7 +312,7 @@ class Results(Study):
         self.assertIn("topk:3 keeps every key of the longest sequence: it is full attention.\n", lines)
 
     def test_default_report_and_store(self):
-        """Without being told where, in the current folder."""
+        """By default, in the current folder."""
         self.write("study.ini", "task = even-pairs\nseeds = 1\n" + SMALL)
         self.good("study", "study.ini", cwd=self.folder)
         self.assertEqual(sorted(os.listdir(self.folder)), ["report.html", "semfocus-runs", "study.ini"])
@@ -342,7 +342,7 @@ class Refused(Study):
         for typed in ("x", "q" * 60, "q" * 63, "q" * 64, "q" * 100, "\x1b[31m", "\xff"):
             result = self.bad(self.GOOD + f"{typed} = 5\n", self.LAST + 1)
             self.assertNotIn("\x1b", result.err)
-        # the first thing wrong is told, also where the next line is wrong, too
+        # the first error is reported, even if the next line is wrong, too
         self.bad(self.GOOD + "lenght = 5\nwidth = 8\n", self.LAST + 1, "lenght")
         for other in ("count", "where", "format", "best"):  # of other verbs
             self.bad(self.GOOD + f"{other} = 5\n", self.LAST + 1, other)

@@ -1,4 +1,4 @@
-"""semfocus train: what it prints, that its bits do not depend on threads or company, and how it reports divergence."""
+"""semfocus train: what it prints, that its bits do not depend on threads or other runs, and how it reports divergence."""
 import json
 import os
 import signal

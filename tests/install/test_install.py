@@ -1,4 +1,4 @@
-"""What 'cmake --install' and CPack put on a stranger's machine: examples built outside of the tree against it, in C and
+"""What 'cmake --install' and CPack put on a user's machine: examples built outside of the tree against it, in C and
 C++, with the shared and the static library; headers that compile alone; exported names; the Debian package.
 
 $SEMFOCUS_BUILD is the build folder (default build), $CC the C compiler."""

@@ -1,4 +1,4 @@
-"""A selector, a weighting and a task from plug-ins, in every command; what a run says of the file it needs."""
+"""A selector, a weighting and a task from plug-ins, in every command; what a run says about the file it needs."""
 import re
 import shutil
 import unittest

@@ -1,4 +1,4 @@
-"""A store of 10,000 finished runs of 200 epochs, made in seconds: one real run a group, then its row again and again.
+"""A store of 10,000 finished runs of 200 epochs, made in seconds: one real run per group, whose rows are then repeated.
 
 python3 tests/report/big_store.py FOLDER makes it there and prints how long `runs`, `report` and `compare` take."""
 import json

@@ -110,7 +110,7 @@ class Page:
 
     @property
     def sections(self):
-        """Of each task, by its name."""
+        """For each task, by its name."""
         sections = self.root.find("section", "task")
         by_task = {section.find("h2")[0].text: section for section in sections}
         assert len(by_task) == len(sections), "two sections of one task"

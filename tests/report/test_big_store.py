@@ -1,4 +1,4 @@
-"""10,000 runs of 200 epochs: listed, reported and compared without training and without much memory; how soon is for ./dev bench."""
+"""10,000 runs of 200 epochs: listed, reported and compared without training and without much memory; ./dev bench measures how fast."""
 import json
 import os
 import sqlite3

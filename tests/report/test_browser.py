@@ -1,4 +1,4 @@
-"""The page in a real browser: drawn, readable, and alive under pointer and keyboard. Debian's chromium, chromium-driver and
+"""The page in a real browser: drawn, readable, and usable with pointer and keyboard. Debian's chromium, chromium-driver and
 python3-selenium; skipped where they are not installed."""
 import base64
 import json
@@ -232,7 +232,7 @@ class SmallStudy(Browser, StudyCase):
         self.assertEqual([line for line in self.all(".cursor") if line.is_displayed()], [])
 
     def shown(self):
-        """Of every task: the series that each of its figures shows."""
+        """For every task: the series that each of its figures shows."""
         figures = [[series["name"] for series in figure["series"] if series["shown"]] for figure in self.js(DRAWN)]
         return {task: figures[i * len(FIGURES):(i + 1) * len(FIGURES)] for i, task in enumerate(TASKS)}
 
@@ -359,7 +359,7 @@ class OddStudies(Browser, Case):
         self.assertEqual(self.check_tip(svg, read_csv(self.folder / "figures" / "even-pairs-training-loss.csv")), 1)
 
     def test_long_names(self):
-        """Of several settings: within the drawing, and not over one another."""
+        """For several settings: within the drawing, and not over one another."""
         self.good("compare", "even-pairs", "--attention", "full,banded:3+global:1", "--seeds", "2", *OPTIONS, "--epochs", "3",
                   "--activation", "relu,gelu", "--lr", "0.02,0.005", "--norm", "pre,post", "--out", self.folder / "report.html",
                   "--figures", self.folder / "figures")

@@ -331,7 +331,7 @@ class Partly(Case):
             self.assertAlmostEqual(float(row["c1"]), delta_h / delta_s, delta=1e-8)
 
     def test_runs_measured_at_other_epochs(self):
-        """Each run counts with what it was last measured as."""
+        """Each run counts with its last measurement."""
         words = ["even-pairs", "--attention", "full", *TINY, "--store", self.folder / "runs"]
         self.good("train", *words, "--seed", 1, "--every", 1)
         self.good("train", *words, "--seed", 2, "--every", 3)

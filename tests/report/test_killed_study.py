@@ -1,4 +1,4 @@
-"""A study that is killed again and again ends in the same report, byte by byte, as one that nobody disturbed.
+"""A study that is killed again and again ends in the same report, byte by byte, as one that was not interrupted.
 
 The moments are random; their seed is printed, and $SEMFOCUS_SEED repeats them."""
 import os
@@ -28,7 +28,7 @@ class KilledStudy(unittest.TestCase):
         self.place = Path(place.name)
 
     def new_folder(self, name):
-        """The same names in every one of them: the report tells its command."""
+        """The same names in every one of them: the report contains its command."""
         folder = self.place / name
         folder.mkdir()
         (folder / "study.ini").write_text(STUDY, encoding="utf-8")
@@ -41,7 +41,7 @@ class KilledStudy(unittest.TestCase):
         return time.monotonic() - began
 
     def killed(self, folder, seconds):
-        """Whether it was still at work when the moment came."""
+        """Whether it was still running at that moment."""
         with subprocess.Popen([PROGRAM, *COMMAND], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             try:
                 process.wait(seconds)
@@ -106,7 +106,7 @@ class KilledStudy(unittest.TestCase):
         self.same(folder, other)
 
     def test_killed_before_its_last_run(self):
-        """With fewer runs left than threads all threads go into one run; the report must not tell."""
+        """With fewer runs left than threads all threads go into one run; the report must not differ."""
         text = STUDY.replace(", ".join(TASKS), TASKS[0]).replace(", ".join(MECHANISMS[:2]), MECHANISMS[0])
         folders = []
         for name, parts in (("undisturbed", [[]]), ("killed", [["--seeds", str(SEEDS - 1)], []])):

@@ -93,7 +93,7 @@ class Figures(StudyCase):
                                                msg=(task, figure, row))
 
     def arrivals(self):
-        """Of every run: the first epoch with 95 % training accuracy, or None."""
+        """For every run: the first epoch with 95 % training accuracy, or None."""
         return {(*key, seed): next((int(point["epoch"]) for point in curve if point["tr-ac"] >= 95), None)
                 for key, runs in self.curves().items() for seed, curve in runs.items()}
 
@@ -367,7 +367,7 @@ class Escaping(Case):
             self.assertEqual(list(series_of(ET.parse(f"{path}.svg").getroot())), names)
 
     def test_every_task_has_files_of_its_own(self):
-        """Also where names differ only in characters that a file's name cannot have, or far behind."""
+        """Also where names differ only in characters that a file's name cannot have, or only near the end."""
         (self.folder / "a").mkdir()
         long = "n" * 150
         paths = ["a/b.tsv", "a-b.tsv", f"{long}1.tsv", f"{long}2.tsv"]
@@ -442,7 +442,7 @@ class ReportVerb(StudyCase):
             self.assertEqual(len(re.findall(rf"(?m)^ +{re.escape(mark)} {name}$", plot)), 4)
 
     def test_plot_is_where_its_axis_says(self):
-        """Every mark stands within a row of its value."""
+        """Every mark is within a row of its value."""
         out = self.report("--plot", "--where", "attention = 'topk:2' AND task = 'even-pairs'").out
         for title, figure in (("Training", "training-accuracy"), ("Held-out", "heldout-accuracy")):
             lines = out[out.index(f"{title} accuracy"):].splitlines()[1:]
@@ -537,8 +537,8 @@ class Determinism(StudyCase):
         self.assertEqual({path.name: path.read_bytes() for path in (self.study / "figures").iterdir()}, before)
 
     def test_threads(self):
-        """The number of threads stands in the study file and not in the command, so that only the table of the environment
-        may tell it; everything else is the same."""
+        """The number of threads is in the study file and not in the command, so that only the table of the environment
+        may show it; everything else is the same."""
         pages, figures = [], []
         for threads in (1, 2):
             folder = self.folder / str(threads)

@@ -1,4 +1,4 @@
-"""What reaches a terminal or a spreadsheet: whatever names and stores hold, no control character and no formula."""
+"""What reaches a terminal or a spreadsheet: no control character and no formula, even if names and stores contain them."""
 import csv
 import os
 import re

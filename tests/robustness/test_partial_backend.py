@@ -1,4 +1,4 @@
-"""A backend that computes full attention alone: the CPU does the rest, the user is told, and the results are the same."""
+"""A backend that computes only full attention: the CPU does the rest, the user is told, and the results are the same."""
 import json
 import os
 import sqlite3

@@ -1,4 +1,4 @@
-"""Ctrl-C and its relatives: every verb ends soon, with 128 + the signal's number, and keeps what is worth keeping."""
+"""Ctrl-C and similar signals: every verb ends soon, with 128 + the signal's number, and keeps what is worth keeping."""
 import os
 import pty
 import signal
@@ -41,7 +41,7 @@ class Signals(StoreCase):
             time.sleep(0.05)
 
     def test_inside_a_step(self):
-        """Of 65,536 positions: a step of full attention takes minutes."""
+        """With 65,536 positions: a step of full attention takes minutes."""
         for sent, words in ((signal.SIGINT, ["--attention", "full"]), (signal.SIGTERM, ["--attention", "topk:40"]),
                             (signal.SIGHUP, ["--attention", "random:2000"]),
                             (signal.SIGINT, ["--attention", "full", "--threads", 1]),

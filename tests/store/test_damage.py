@@ -389,7 +389,7 @@ class Unreachable(Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "becomes another user")
     def test_without_permission(self):
-        """As a user for whom permissions hold."""
+        """As a user who is subject to permissions."""
         for path in (self.folder, self.store, *self.store.rglob("*")):
             os.chown(path, NOBODY, NOBODY)
         for mode in (0o000, 0o300):  # not at all; what is there cannot be listed, so nothing is known to be gone

@@ -60,7 +60,7 @@ class OldStore(Case):
         return [f"tsv:{self.data}", *SIZE, "--seed", "5"]
 
     def fresh_ids(self):
-        """Of the same runs, by number, in a store that was never anything else."""
+        """Of the same runs, by number, in a store that was always of the newest schema."""
         store = self.folder / "fresh"
         for words in [*MADE, self.tsv()]:
             self.good(run("train", *words, "--store", store))

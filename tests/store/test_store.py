@@ -1,4 +1,4 @@
-"""The run store under everything that can happen to it: kills, company, full disks, damage.
+"""The run store under everything that can happen to it: kills, other processes, full disks, damage.
 
 $SEMFOCUS is the program, $SEMFOCUS_THOROUGH tries every case."""
 import hashlib

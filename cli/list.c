@@ -47,10 +47,9 @@ static json_t *collect_tasks(void) {
 
 /* As options, so that a part of it can be copied and changed. */
 static void print_recipe(json_t *recipe) {
-    const char *name;
-    json_t *value;
     printf("   ");
-    json_object_foreach(recipe, name, value) printf(" --%s %s", name, json_string_value(value));
+    for (void *at = json_object_iter(recipe); at != NULL; at = json_object_iter_next(recipe, at))
+        printf(" --%s %s", json_object_iter_key(at), json_string_value(json_object_iter_value(at)));
     putchar('\n');
 }
 

@@ -91,7 +91,7 @@ static int by_name(const void *a, const void *b) {
 
 /* Hashes the settings that differ from the table's defaults, by name: adding or moving a setting changes no id. */
 static uint64_t hash_of(const described *run) {
-    const sf_setting *unusual[SF_MOST_SETTINGS], *setting;
+    const sf_setting *unusual[SF_MOST_SETTINGS] = {NULL}, *setting;
     size_t count = 0;
     sf_config usual;
     sf_config_init(&usual);

@@ -109,20 +109,6 @@ static sf_status check_weights(sf_run_state *state, sf_store *store, bool best, 
         state->run.id, epoch, got.train_loss, got.heldout_loss, expected.train_loss, expected.heldout_loss);
 }
 
-static sf_status check_once(sf_store *store, const sf_stored_run *run) {
-    SF_TRY(check_rows(store, run));
-    if (run->checkpoint_epoch == 0) return SF_OK;
-    sf_run_state state = {0};
-    sf_fleet *fleet = NULL;
-    sf_status status = open_state(&state, &fleet, store, run);
-    if (status == SF_OK) status = check_weights(&state, store, false, run->checkpoint_epoch, run->checkpoint_hash);
-    if (status == SF_OK && run->best_saved_epoch > 0)
-        status = check_weights(&state, store, true, run->best_saved_epoch, run->best_hash);
-    sf_run_state_close(&state);
-    sf_fleet_destroy(fleet);
-    return status;
-}
-
 /* Whether the run was trained further since it was read; it is then read again. */
 static bool moved_on(sf_stored_run *run, sf_store *store) {
     const size_t epochs = run->epochs, checkpoint = run->checkpoint_epoch;
@@ -133,16 +119,41 @@ static bool moved_on(sf_stored_run *run, sf_store *store) {
 
 enum { TRIES = 20 }; /* for a run that another process is training */
 
+/* A checkpoint is opened right after the run was read: a process that trains it soon replaces the file. */
+static sf_status check_checkpoint(sf_run_state *state, sf_store *store, bool best) {
+    char message[SF_RUN_MESSAGE_SIZE];
+    sf_stored_run *run = &state->run;
+    for (int i = 0;; i++) {
+        const size_t epoch = best ? run->best_saved_epoch : run->checkpoint_epoch;
+        if (epoch == 0) return SF_OK;
+        const sf_status status = check_weights(state, store, best, epoch, best ? run->best_hash : run->checkpoint_hash);
+        if (status == SF_OK) return status;
+        snprintf(message, sizeof message, "%s", sf_message());
+        if (i == TRIES || !moved_on(run, store)) return sf_fail(status, "%s", message);
+    }
+}
+
+static sf_status check_checkpoints(sf_store *store, const sf_stored_run *run) {
+    sf_run_state state = {0};
+    sf_fleet *fleet = NULL;
+    sf_status status = open_state(&state, &fleet, store, run);
+    if (status == SF_OK) status = check_checkpoint(&state, store, false);
+    if (status == SF_OK) status = check_checkpoint(&state, store, true);
+    sf_run_state_close(&state);
+    sf_fleet_destroy(fleet);
+    return status;
+}
+
 sf_status sf_store_check(sf_store *store, const sf_stored_run *run) {
     SF_TRY(sf_store_check_numerics(store));
     sf_stored_run now = *run;
     char message[SF_RUN_MESSAGE_SIZE];
-    for (int i = 0;; i++) {
-        const sf_status status = check_once(store, &now);
-        if (status == SF_OK) return status;
+    sf_status status;
+    for (int i = 0; (status = check_rows(store, &now)) != SF_OK; i++) {
         snprintf(message, sizeof message, "%s", sf_message());
         if (i == TRIES || !moved_on(&now, store)) return sf_fail(status, "%s", message);
     }
+    return now.checkpoint_epoch > 0 ? check_checkpoints(store, &now) : SF_OK;
 }
 
 /* SQLite's own check of pages, trees and indexes; reports the first problem. */

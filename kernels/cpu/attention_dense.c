@@ -197,7 +197,7 @@ void sf_dense_backward(const sf_head *head) {
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, Tp = plan->rows.Tp;
     const sf_right values_t = sf_transpose_to_panels(work->values_t, 1.0F, head->v, head->stride, T, Cp);
     const shared_head task = {.head = head,
-                              .keys_t = is_scored(head) ? (sf_right){0} : sf_scaled_keys(head),
+                              .keys_t = !is_scored(head) ? sf_scaled_keys(head) : (sf_right){0},
                               .values_t = sf_prepare(work->across[1], values_t, Cp, Tp),
                               .keys = sf_prepare(work->upright[0], sf_plain(head->k, head->stride), T, Cp)};
     for (size_t i = 0; i < T; i++)

@@ -45,7 +45,7 @@ class FailingCalls(Case):
 
     def test_writes(self):
         _, writes = self.count()
-        self.each("FAIL_WRITE", writes, "No space left|disk of the store .* is full; make room")
+        self.each("FAIL_WRITE", writes, "No space left|disk of the store .* is full; free some space")
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def own_places(words, folder):
     return added
 
 
-def run(*words, stdin=b"", env=None, timeout=60, memory=None, stdout=subprocess.PIPE, cwd=None, repeat=False):
+def run(*words, stdin=b"", env=None, timeout=300, memory=None, stdout=subprocess.PIPE, cwd=None, repeat=False):
     """Runs the program. Of repeated options only the last is passed, unless repeat is set; memory limits its address space in
     bytes. Without a cwd, its store and report go to a temporary folder."""
     words = [word if isinstance(word, bytes) else str(word) for word in words]

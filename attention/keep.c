@@ -78,8 +78,8 @@ size_t sf_attention_keep_in(uint32_t *kept /* [T] */, const sf_attention *attent
                             .draws = draws,
                             .visible = plain,
                             .arguments = attention->arguments,
-                            .head = looks_at_vectors(attention) ? &head->input : NULL,
-                            .prepared = attention->selector->prepare != NULL ? head->scratch : NULL};
+                            .head = head != NULL && looks_at_vectors(attention) ? &head->input : NULL,
+                            .prepared = head != NULL ? head->scratch : NULL};
     size_t count = attention->selector->keep(kept, &asked);
     const size_t most = sf_attention_most_kept(attention, T) - attention->globals;
     if (!is_in_order(kept, count, most, attention, &asked)) {

@@ -169,15 +169,17 @@ static sf_status number_seeds(sf_axis *out, size_t count, size_t line) {
 /* `seed` lists the seeds, `seeds` gives their number; the one in the higher layer counts. */
 static sf_status choose_seeds(const sf_axis **out, sf_grid *grid, const sf_layer *const *layers, size_t count) {
     size_t seed_layer = 0, seeds_layer = 0;
+    *out = &grid->seeds;
     const sf_axis *seed = find_highest(layers, count, "seed", &seed_layer);
     const sf_axis *seeds = find_highest(layers, count, "seeds", &seeds_layer);
     if (seed != NULL && seeds != NULL && seed_layer == seeds_layer) {
         grid->line = seeds->line > seed->line ? seeds->line : seed->line;
         return sf_fail_on(SF_BAD_INPUT, "seeds", "both seed and seeds were given; name the seeds or their number");
     }
-    *out = seed;
-    if (seed != NULL && (seeds == NULL || seed_layer > seeds_layer)) return SF_OK;
-    *out = &grid->seeds;
+    if (seed != NULL && (seeds == NULL || seed_layer > seeds_layer)) {
+        *out = seed;
+        return SF_OK;
+    }
     if (seeds != NULL) return number_seeds(&grid->seeds, (size_t)seeds->values[0].integer, seeds->line);
     sf_options usual;
     sf_options_init(&usual);

@@ -1,5 +1,6 @@
 /* One worker of a session: a fleet that is advanced epoch by epoch, whose members leave when they are done while others
  * join. */
+#include <assert.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -96,6 +97,7 @@ static void take_out(worker *w, sf_active_run *run) {
     sf_active_run_close(run);
     sf_release(run);
     if (!placed) return;
+    assert(w->active != NULL);
     w->active[s] = NULL;
     w->active_count--;
     const sf_status status = sf_fleet_remove(w->fleet, s);

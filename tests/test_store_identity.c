@@ -30,8 +30,8 @@ static const sf_setting added = {.name = "added",
                                  .help = "of a later version"};
 static bool is_added;
 
-const sf_setting *__real_sf_setting_at(size_t i); /* NOLINT(bugprone-reserved-identifier): the linker's name */
-const sf_setting *__wrap_sf_setting_at(size_t i); /* NOLINT(bugprone-reserved-identifier) */
+const sf_setting *__real_sf_setting_at(size_t i); /* NOLINT: the linker's name */
+const sf_setting *__wrap_sf_setting_at(size_t i); /* NOLINT */
 const sf_setting *__wrap_sf_setting_at(size_t i) {
     if (is_added && i == ADDED_AT) return &added;
     return __real_sf_setting_at(is_added && i > ADDED_AT ? i - 1 : i);

@@ -309,8 +309,9 @@ INLINE void sum_columns(float *sums, bool add, const float *x, size_t x_row, siz
 
 void sf_rows_sum(float *sums /* [N] */, bool add, const float *x /* [R,N] */, size_t x_row, size_t R, size_t N) {
     enum { WIDE = HELD < 8 ? HELD : 8 };
+    const size_t columns = (size_t)WIDE * VL;
     size_t n = 0;
-    for (; n + WIDE * VL <= N; n += WIDE * VL) sum_columns(sums + n, add, x + n, x_row, R, WIDE);
+    for (; n + columns <= N; n += columns) sum_columns(sums + n, add, x + n, x_row, R, WIDE);
     for (; n < N; n += VL) sum_columns(sums + n, add, x + n, x_row, R, 1);
 }
 
@@ -329,8 +330,9 @@ void sf_add_scaled(float *y, float factor, const float *x, size_t N) {
 INLINE float largest_of(const float *row, size_t count) {
     enum { CHAINS = 4 }; /* in a single chain every step would wait for the one before */
     vf chains[CHAINS] = {splat(-INFINITY), splat(-INFINITY), splat(-INFINITY), splat(-INFINITY)};
+    const size_t keys = (size_t)CHAINS * VL;
     size_t j = 0;
-    for (; j + CHAINS * VL <= count; j += CHAINS * VL)
+    for (; j + keys <= count; j += keys)
         for (size_t i = 0; i < CHAINS; i++) chains[i] = max_of(load(row + j + i * VL), chains[i]);
     vf largest = max_of(max_of(chains[0], chains[1]), max_of(chains[2], chains[3]));
     for (; j + VL <= count; j += VL) largest = max_of(load(row + j), largest);

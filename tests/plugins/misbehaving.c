@@ -31,7 +31,7 @@ static size_t keep_some(uint32_t *kept, const sf_query *query) {
 }
 
 #define SELECTOR_CALLED(variable, called, by, function)                                                                \
-    static const sf_selector variable = {SF_SELECTOR, .name = called, .summary = "misbehaves", .selects_by = (by),     \
+    static const sf_selector variable = {SF_SELECTOR, .name = (called), .summary = "misbehaves", .selects_by = (by),   \
                                          .keep = (function)}
 SELECTOR_CALLED(none, "none", SF_BY_SCORE, keep_none);
 SELECTOR_CALLED(beyond, "beyond", SF_BY_CHANCE, keep_beyond);
@@ -65,7 +65,7 @@ static const sf_weighting not_finite_back = {SF_WEIGHTING, .name = "nan-back", .
 
 #define TASK_CALLED(variable, called, function)                                                                        \
     static const sf_task variable = {SF_TASK,                                                                          \
-                                     .info = {.name = called,                                                          \
+                                     .info = {.name = (called),                                                        \
                                               .summary = "misbehaves",                                                 \
                                               .tokens = "0",                                                           \
                                               .pad = 2,                                                                \

@@ -64,7 +64,7 @@ static const char *const migrations[] = {
     "CREATE TABLE IF NOT EXISTS surfaces (" SURFACES "," SURFACES_KEY ");" POINTS,
     FINDINGS,
     SINCE_5("ALTER TABLE runs ADD COLUMN ", ";") ";" SURFACES_SINCE_5("ALTER TABLE surfaces ADD COLUMN ", ";"),
-    "ALTER TABLE runs ADD COLUMN " SINCE_6,
+    ("ALTER TABLE runs ADD COLUMN " SINCE_6), /* in parentheses: one string on purpose */
 };
 static_assert(sizeof migrations / sizeof *migrations == SF_SCHEMA, "a migration per schema");
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "attention/attention.h"
 #include "base/sizes.h"
@@ -22,6 +23,10 @@ static void note(const sf_attention *attention, const char *format, ...) {
     atomic_store(&fault->state, WRITTEN);
 }
 
+void sf_attention_record_fault(const sf_attention *attention, const char *sentence) {
+    note(attention, "%s", sentence);
+}
+
 sf_status sf_attention_check_fault(const sf_attention *attention) {
     if (!sf_attention_is_faulty(attention)) return SF_OK;
     const bool written = atomic_load(&attention->fault->state) == WRITTEN; /* if not, another thread is writing it */
@@ -36,14 +41,14 @@ static bool keeps_exactly(const sf_selector *selector) {
 
 /* Whether a selector followed its rules; if not, this is recorded. */
 static bool is_in_order(const uint32_t *kept, size_t count, size_t most, const sf_attention *attention,
-                        const sf_query *query) {
-    const char *name = attention->selector->name;
+                        const sf_selector *selector, const sf_query *query) {
+    const char *name = selector->name;
     if (count < 1) {
         note(attention, "the selector %s kept no key for query %zu of %zu; every query keeps at least one", name,
              query->query, query->keys);
         return false;
     }
-    const bool exactly = keeps_exactly(attention->selector);
+    const bool exactly = keeps_exactly(selector);
     if (count > most || (exactly && count != most)) {
         note(attention, "the selector %s kept %zu keys for query %zu of %zu but states that it keeps %s%zu", name,
              count, query->query, query->keys, exactly ? "" : "at most ", most);
@@ -67,7 +72,47 @@ static size_t keep_all(uint32_t *kept, size_t T) {
     return T;
 }
 
-size_t sf_attention_keep_in(uint32_t *kept /* [T] */, const sf_attention *attention, const sf_head_state *head,
+/* The keys of the selector or of an extra. */
+static size_t keep_one(uint32_t *kept, const sf_attention *attention, const sf_selector *selector,
+                       const sf_query *query) {
+    const size_t most =
+        sf_smaller(sf_selector_most_kept(selector, query->keys, query->k, query->arguments), query->visible);
+    const size_t count = selector->keep(kept, query);
+    if (is_in_order(kept, count, most, attention, selector, query)) return count;
+    const bool exactly = keeps_exactly(selector);
+    for (size_t n = 0; exactly && n < most; n++) kept[n] = (uint32_t)n;
+    if (!exactly) kept[0] = (uint32_t)query->query;
+    return exactly ? most : 1;
+}
+
+enum { WORDS = (65536 + 1024) / 64 + 1 }; /* a bit for every position there may be */
+
+/* Both lists ascend; `added` follows `kept`. Their union replaces them. */
+static size_t unite(uint32_t *kept, size_t count, size_t added, size_t keys) {
+    uint64_t bits[WORDS];
+    memset(bits, 0, (keys / 64 + 1) * sizeof *bits);
+    for (size_t n = 0; n < count + added; n++) bits[kept[n] / 64] |= UINT64_C(1) << kept[n] % 64;
+    count = 0;
+    for (size_t word = 0; word <= keys / 64; word++)
+        for (uint64_t left = bits[word]; left != 0; left &= left - 1)
+            kept[count++] = (uint32_t)(64 * word) + (uint32_t)__builtin_ctzll(left);
+    return count;
+}
+
+static size_t keep_extras(uint32_t *kept, size_t count, const sf_attention *attention, sf_query query) {
+    static const double none[SF_MOST_ARGUMENTS] = {0};
+    query.arguments = none;
+    query.head = NULL;
+    query.prepared = NULL;
+    for (size_t e = 0; e < SF_MOST_EXTRAS && attention->extras[e].part != NULL; e++) {
+        query.k = attention->extras[e].k;
+        const size_t added = keep_one(kept + count, attention, attention->extras[e].part, &query);
+        count = unite(kept, count, added, query.keys);
+    }
+    return count;
+}
+
+size_t sf_attention_keep_in(uint32_t *kept /* [2T] */, const sf_attention *attention, const sf_head_state *head,
                             size_t query, size_t T, const double *scores /* [T] */, sf_draws *draws) {
     const size_t plain = T - attention->globals;
     if (query >= plain) return keep_all(kept, T);
@@ -76,22 +121,18 @@ size_t sf_attention_keep_in(uint32_t *kept /* [T] */, const sf_attention *attent
                             .k = attention->k,
                             .scores = scores,
                             .draws = draws,
-                            .visible = plain,
+                            .visible = sf_attention_visible(attention, query, plain),
                             .arguments = attention->arguments,
                             .head = head != NULL && looks_at_vectors(attention) ? &head->input : NULL,
                             .prepared = head != NULL ? head->scratch : NULL};
-    size_t count = attention->selector->keep(kept, &asked);
-    const size_t most = sf_attention_most_kept(attention, T) - attention->globals;
-    if (!is_in_order(kept, count, most, attention, &asked)) {
-        const bool exactly = keeps_exactly(attention->selector);
-        count = exactly ? most : 1;
-        for (size_t n = 0; n < count; n++) kept[n] = (uint32_t)(exactly ? n : query);
-    }
+    size_t count = keep_one(kept, attention, attention->selector, &asked);
+    if (sf_attention_has_extras(attention) && !sf_attention_keeps_visible(attention))
+        count = keep_extras(kept, count, attention, asked);
     for (size_t j = plain; j < T; j++) kept[count++] = (uint32_t)j;
     return count;
 }
 
-size_t sf_attention_keep(uint32_t *kept /* [T] */, const sf_attention *attention, size_t query, size_t T,
+size_t sf_attention_keep(uint32_t *kept /* [2T] */, const sf_attention *attention, size_t query, size_t T,
                          const double *scores /* [T] */, sf_draws *draws) {
     return sf_attention_keep_in(kept, attention, NULL, query, T, scores, draws);
 }
@@ -122,6 +163,23 @@ void sf_attention_weigh_backward(double *dscores /* [kept] */, const sf_attentio
              attention->weighting->name, kept);
 }
 
+size_t sf_attention_matrix_scratch(const sf_attention *attention, size_t T) {
+    if (!sf_attention_weighs_matrix(attention)) return 0;
+    return attention->weighting->matrix_scratch(T, attention->weighting_arguments);
+}
+
+void sf_attention_weigh_matrix(double *weights, const sf_attention *attention, const double *scores,
+                               sf_weighing_matrix *rows) {
+    rows->arguments = attention->weighting_arguments;
+    attention->weighting->weigh_matrix(weights, scores, rows);
+}
+
+void sf_attention_weigh_matrix_backward(double *dscores, const sf_attention *attention, const double *dweights,
+                                        const double *weights, const double *scores, sf_weighing_matrix *rows) {
+    rows->arguments = attention->weighting_arguments;
+    attention->weighting->weigh_matrix_backward(dscores, dweights, weights, scores, rows);
+}
+
 size_t sf_head_scratch_size(const sf_attention *attention, size_t T, size_t D, size_t heads) {
     if (attention->selector->scratch_size == NULL) return 0;
     const sf_head_input input = {
@@ -133,6 +191,7 @@ void sf_head_prepare(sf_head_state *state, const sf_attention *attention, size_t
     state->input.T = T - attention->globals;
     state->input.k = attention->k;
     state->input.arguments = attention->arguments;
+    state->input.causal = attention->causal;
     if (!looks_at_vectors(attention)) state->input.queries = state->input.keys = NULL;
     if (attention->selector->prepare == NULL) return;
     sf_index index = key_index;

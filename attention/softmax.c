@@ -24,6 +24,13 @@ static void softmax_backward(double *dscores, const double *dweights, const doub
 }
 
 const sf_weighting sf_weighting_softmax = {
-    SF_WEIGHTING,     .name = "softmax",          .summary = "exponential weights that sum to 1",
-    .weigh = softmax, .has_softmax_theory = true, .weigh_backward = softmax_backward,
+    SF_WEIGHTING,
+    .name = "softmax",
+    .summary = "exponential weights that sum to 1",
+    .weigh = softmax,
+    .has_softmax_theory = true,
+    .weigh_backward = softmax_backward,
+    .formula = "e^s / sum e^s",
+    .cost = "linear in the kept keys",
+    .source = "Vaswani et al. 2017",
 };

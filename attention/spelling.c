@@ -1,5 +1,9 @@
-/* A mechanism as the user writes it: selector[:number[:number]][+global:g][/weighting[:number[:number]]]. */
+/* A mechanism as the user writes it:
+ *
+ *   SELECTOR[:number[:number]][+EXTRA[:number]]...[/WEIGHTING[:number]][@SCORES[:number]]...  */
+#include <assert.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,10 +12,18 @@
 
 enum { LARGEST_K = 65536, LARGEST_GLOBALS = 1024 };
 
+typedef const char *name_at(const void *context, size_t i);
+
 static const char *selector_name(const void *context, size_t i) {
     (void)context;
     const sf_selector *selector = sf_selector_at(i);
     return selector != NULL ? selector->name : NULL;
+}
+
+static const char *extra_name(const void *context, size_t i) {
+    (void)context;
+    const sf_selector *extra = sf_extra_at(i);
+    return extra != NULL ? extra->name : NULL;
 }
 
 static const char *weighting_name(const void *context, size_t i) {
@@ -20,24 +32,51 @@ static const char *weighting_name(const void *context, size_t i) {
     return weighting != NULL ? weighting->name : NULL;
 }
 
+static const char *transform_name(const void *context, size_t i) {
+    (void)context;
+    const sf_score_transform *transform = sf_score_transform_at(i);
+    return transform != NULL ? transform->name : NULL;
+}
+
+static void number_text(char out[32], double value);
+
+/* ":5" or ":5:2": numbers that may follow the name. */
+static void example_numbers(char out[64], bool takes_k, const sf_argument *arguments) {
+    size_t used = (size_t)snprintf(out, 64, "%s", takes_k ? ":5" : "");
+    for (size_t i = 0; i < SF_MOST_ARGUMENTS && arguments[i].letter != NULL && arguments[i].required; i++) {
+        char number[32];
+        number_text(number, arguments[i].initial);
+        used += (size_t)snprintf(out + used, 64 - used, ":%s", number);
+    }
+}
+
 static sf_status unknown_selector(const char *name) {
-    char quoted[SF_QUOTE_SIZE];
+    char quoted[SF_QUOTE_SIZE], numbers[64];
     sf_text_quote(quoted, name);
     const char *nearest = sf_text_nearest(name, selector_name, NULL);
     if (nearest == NULL)
         return sf_fail(SF_BAD_INPUT, "unknown attention '%s'; 'semfocus list attention' names them all", quoted);
+    const sf_selector *selector = sf_selector_named(nearest);
+    example_numbers(numbers, selector->takes_k, selector->arguments);
     return sf_fail(SF_BAD_INPUT,
                    "unknown attention '%s'; did you mean '%s%s'? 'semfocus list attention' names them all", quoted,
-                   nearest, sf_selector_named(nearest)->takes_k ? ":5" : "");
+                   nearest, numbers);
 }
 
-static sf_status unknown_weighting(const char *name, const char *whole) {
-    char quoted[SF_QUOTE_SIZE];
-    const char *nearest = sf_text_nearest(name, weighting_name, NULL);
-    return sf_fail(SF_BAD_INPUT,
-                   "attention '%s': the weighting after '/' must be %s%s; 'semfocus list attention' names them all",
-                   sf_text_quote(quoted, whole), nearest != NULL ? nearest : sf_weighting_softmax.name,
-                   sf_weighting_at(1) != NULL ? " or another" : "");
+/* `kind`: "extra", after `mark`. */
+static sf_status unknown_part(const char *kind, char mark, const char *name, name_at *names, const char *whole) {
+    char quoted[SF_QUOTE_SIZE], quoted_name[SF_QUOTE_SIZE];
+    const char *nearest = sf_text_nearest(name, names, NULL);
+    sf_text_quote(quoted, whole);
+    sf_text_quote(quoted_name, name);
+    if (nearest == NULL)
+        return sf_fail(SF_BAD_INPUT,
+                       "attention '%s': there is no %s '%s' (after '%c'); 'semfocus list attention' names them all",
+                       quoted, kind, quoted_name, mark);
+    return sf_fail(
+        SF_BAD_INPUT,
+        "attention '%s': there is no %s '%s' (after '%c'); did you mean %s? 'semfocus list attention' names them all",
+        quoted, kind, quoted_name, mark, nearest);
 }
 
 static sf_status parse_count(size_t *out, const char *what, const char *digits, const char *whole, int64_t largest) {
@@ -90,6 +129,13 @@ static sf_status parse_arguments(double out[SF_MOST_ARGUMENTS], const sf_argumen
                    sf_text_quote(quoted, whole), text, name);
 }
 
+static sf_status check_refusal(const sf_selector *selector, size_t k, const double *arguments, const char *whole) {
+    char quoted[SF_QUOTE_SIZE];
+    const char *rule = selector->refuse != NULL ? selector->refuse(k, arguments) : NULL;
+    if (rule == NULL) return SF_OK;
+    return sf_fail(SF_BAD_INPUT, "attention '%s': %s", sf_text_quote(quoted, whole), rule);
+}
+
 static sf_status parse_selector(sf_attention *out, char *text, const char *whole) {
     char quoted[SF_QUOTE_SIZE];
     char *numbers = cut(text, ':');
@@ -106,41 +152,127 @@ static sf_status parse_selector(sf_attention *out, char *text, const char *whole
         return sf_fail(SF_BAD_INPUT, "attention '%s': %s takes no number; write %s", sf_text_quote(quoted, whole), text,
                        text);
     }
-    return parse_arguments(out->arguments, out->selector->arguments, text, numbers, whole);
+    SF_TRY(parse_arguments(out->arguments, out->selector->arguments, text, numbers, whole));
+    return check_refusal(out->selector, out->k, out->arguments, whole);
 }
 
-static sf_status parse_extra(sf_attention *out, char *extra, const char *whole) {
+static sf_status named_twice(const char *name, const char *whole) {
     char quoted[SF_QUOTE_SIZE];
-    if (!out->selector->takes_globals)
-        return sf_fail(SF_BAD_INPUT,
-                       "attention '%s': only fixed sparse patterns take global tokens, e.g. banded:5+global:1",
-                       sf_text_quote(quoted, whole));
-    char *globals = cut(extra, ':');
-    if (strcmp(extra, "global") != 0 || globals == NULL)
-        return sf_fail(SF_BAD_INPUT, "attention '%s': only +global:N may follow the selector, e.g. banded:5+global:1",
-                       sf_text_quote(quoted, whole));
-    return parse_count(&out->globals, "the number of global tokens", globals, whole, LARGEST_GLOBALS);
+    return sf_fail(SF_BAD_INPUT, "attention '%s' names %s twice; leave one of them out", sf_text_quote(quoted, whole),
+                   name);
+}
+
+/* Extras stay sorted by name. There is room for all: the same one may not come twice. */
+static sf_status add_extra(sf_attention *out, const sf_selector *extra, size_t k, const char *whole) {
+    size_t count = 0;
+    for (; count < SF_MOST_EXTRAS && out->extras[count].part != NULL; count++)
+        if (out->extras[count].part == extra) return named_twice(extra->name, whole);
+    assert(count < SF_MOST_EXTRAS);
+    size_t place = count;
+    for (; place > 0 && strcmp(out->extras[place - 1].part->name, extra->name) > 0; place--)
+        out->extras[place] = out->extras[place - 1];
+    out->extras[place] = (sf_attention_extra){extra, k};
+    return SF_OK;
+}
+
+static sf_status parse_extra(sf_attention *out, char *text, const char *whole) {
+    char quoted[SF_QUOTE_SIZE];
+    char *number = cut(text, ':');
+    const sf_selector *extra = sf_extra_named(text);
+    if (extra == NULL) return unknown_part("extra", '+', text, extra_name, whole);
+    if (!extra->takes_k && number != NULL)
+        return sf_fail(SF_BAD_INPUT, "attention '%s': +%s takes no number; write +%s", sf_text_quote(quoted, whole),
+                       text, text);
+    if (extra->takes_k && number == NULL)
+        return sf_fail(SF_BAD_INPUT, "attention '%s': +%s needs a number, e.g. +%s:1", sf_text_quote(quoted, whole),
+                       text, text);
+    if (extra == &sf_extra_st) {
+        if (out->straight_through) return named_twice(text, whole);
+        out->straight_through = true;
+        return SF_OK;
+    }
+    if (extra == &sf_extra_global) {
+        if (out->globals > 0) return named_twice(text, whole);
+        return parse_count(&out->globals, "the number of global tokens", number, whole, LARGEST_GLOBALS);
+    }
+    size_t k = 0;
+    SF_TRY(parse_count(&k, extra == &sf_extra_window ? "the width of the window" : "the number of added keys", number,
+                       whole, LARGEST_K));
+    return add_extra(out, extra, k, whole);
+}
+
+/* entmax has names of its own for two exponents. */
+static void name_entmax(sf_attention *out) {
+    if (out->weighting != &sf_weighting_entmax) return;
+    const double alpha = out->weighting_arguments[0];
+    if (alpha == 2 || alpha == 1.5) {
+        out->weighting = alpha == 2 ? &sf_weighting_sparsemax : &sf_weighting_entmax15;
+        out->weighting_arguments[0] = 0;
+    }
 }
 
 static sf_status parse_weighting(sf_attention *out, char *text, const char *whole) {
     char *numbers = cut(text, ':');
     out->weighting = sf_weighting_named(text);
-    if (out->weighting == NULL) return unknown_weighting(text, whole);
-    return parse_arguments(out->weighting_arguments, out->weighting->arguments, text, numbers, whole);
+    if (out->weighting == NULL) return unknown_part("weighting", '/', text, weighting_name, whole);
+    SF_TRY(parse_arguments(out->weighting_arguments, out->weighting->arguments, text, numbers, whole));
+    name_entmax(out);
+    return SF_OK;
+}
+
+/* Those of queries and keys come first, in the order of the registry; those of scores in the order written. */
+static size_t rank_of(const sf_score_transform *transform) {
+    size_t i = 0;
+    while (sf_score_transform_at(i) != transform) i++;
+    return transform->turn != NULL ? i : SIZE_MAX;
+}
+
+static sf_status parse_transform(sf_attention *out, char *text, const char *whole) {
+    char *numbers = cut(text, ':');
+    sf_attention_transform added = {.part = sf_score_transform_named(text)};
+    if (added.part == NULL) return unknown_part("score transform", '@', text, transform_name, whole);
+    SF_TRY(parse_arguments(added.arguments, added.part->arguments, text, numbers, whole));
+    size_t count = 0;
+    for (; count < SF_MOST_TRANSFORMS && out->transforms[count].part != NULL; count++)
+        if (out->transforms[count].part == added.part) return named_twice(text, whole);
+    size_t place = count;
+    for (; place > 0 && rank_of(added.part) < rank_of(out->transforms[place - 1].part); place--)
+        out->transforms[place] = out->transforms[place - 1];
+    out->transforms[place] = added;
+    return SF_OK;
+}
+
+static sf_status check_straight_through(const sf_attention *attention, const char *whole) {
+    char quoted[SF_QUOTE_SIZE];
+    if (!attention->straight_through || attention->weighting == &sf_weighting_softmax) return SF_OK;
+    return sf_fail(SF_BAD_INPUT, "attention '%s': +st is defined for the weighting softmax alone; leave /%s or +st out",
+                   sf_text_quote(quoted, whole), attention->weighting->name);
 }
 
 static size_t spell(char out[SF_SPELLING_SIZE], const sf_attention *attention);
 
+static sf_status parse_parts(sf_attention *out, char *text, const char *whole) {
+    char softmax[] = "softmax";
+    char *transforms = cut(text, '@'), *weighting = cut(text, '/'), *extras = cut(text, '+');
+    SF_TRY(parse_selector(out, text, whole));
+    for (char *next; extras != NULL; extras = next) {
+        next = cut(extras, '+');
+        SF_TRY(parse_extra(out, extras, whole));
+    }
+    SF_TRY(parse_weighting(out, weighting != NULL ? weighting : softmax, whole));
+    for (char *next; transforms != NULL; transforms = next) {
+        next = cut(transforms, '@');
+        SF_TRY(parse_transform(out, transforms, whole));
+    }
+    return check_straight_through(out, whole);
+}
+
 sf_status sf_attention_parse(sf_attention *out, const char *text) {
-    char quoted[SF_QUOTE_SIZE], name[SF_SPELLING_SIZE], softmax[] = "softmax", canonical[SF_SPELLING_SIZE];
-    if (strlen(text) >= sizeof name) return unknown_selector(text);
-    strcpy(name, text);
-    char *weighting = cut(name, '/');
-    char *extra = cut(name, '+');
+    char quoted[SF_QUOTE_SIZE], copy[SF_SPELLING_SIZE], canonical[SF_SPELLING_SIZE];
+    if (strlen(text) >= sizeof copy) return unknown_selector(text);
+    strcpy(copy, text);
     *out = (sf_attention){0};
-    SF_TRY(parse_selector(out, name, text));
-    if (extra != NULL) SF_TRY(parse_extra(out, extra, text));
-    SF_TRY(parse_weighting(out, weighting != NULL ? weighting : softmax, text));
+    SF_TRY(parse_parts(out, copy, text));
     if (spell(canonical, out) < SF_SPELLING_SIZE) return SF_OK;
     return sf_fail(SF_BAD_INPUT,
                    "attention '%s' is longer than %d characters with all digits of its numbers; round them",
@@ -180,6 +312,20 @@ static void write_arguments(writer *w, const double *values, const sf_argument *
     }
 }
 
+/* global, st and the others, sorted by name. */
+static void write_extras(writer *w, const sf_attention *attention) {
+    const sf_selector *extra;
+    for (size_t i = 0; (extra = sf_extra_at(i)) != NULL; i++) {
+        size_t k = extra == &sf_extra_global ? attention->globals : 0;
+        for (size_t e = 0; e < SF_MOST_EXTRAS; e++)
+            if (attention->extras[e].part == extra) k = attention->extras[e].k;
+        char number[32];
+        snprintf(number, sizeof number, "%zu", k);
+        if (k > 0 || (extra == &sf_extra_st && attention->straight_through)) write_text(w, "+", extra->name);
+        if (k > 0) write_text(w, ":", number);
+    }
+}
+
 /* Returns the length, including what does not fit. */
 static size_t spell(char out[SF_SPELLING_SIZE], const sf_attention *attention) {
     writer w = {.at = out};
@@ -188,11 +334,15 @@ static size_t spell(char out[SF_SPELLING_SIZE], const sf_attention *attention) {
     snprintf(number, sizeof number, "%zu", attention->k);
     if (attention->selector->takes_k) write_text(&w, ":", number);
     write_arguments(&w, attention->arguments, attention->selector->arguments);
-    snprintf(number, sizeof number, "%zu", attention->globals);
-    if (attention->globals > 0) write_text(&w, "+global:", number);
-    if (attention->weighting == &sf_weighting_softmax) return w.used;
-    write_text(&w, "/", attention->weighting->name);
-    write_arguments(&w, attention->weighting_arguments, attention->weighting->arguments);
+    write_extras(&w, attention);
+    if (attention->weighting != &sf_weighting_softmax) {
+        write_text(&w, "/", attention->weighting->name);
+        write_arguments(&w, attention->weighting_arguments, attention->weighting->arguments);
+    }
+    for (size_t t = 0; t < SF_MOST_TRANSFORMS && attention->transforms[t].part != NULL; t++) {
+        write_text(&w, "@", attention->transforms[t].part->name);
+        write_arguments(&w, attention->transforms[t].arguments, attention->transforms[t].part->arguments);
+    }
     return w.used;
 }
 

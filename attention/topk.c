@@ -3,29 +3,8 @@
  * top-k is the mechanism of "Transformers Learn Faster with Semantic Focus" (Ram et al. 2025); bottom-k is its control.
  * Always exactly min(k, T) keys; the kept set is a constant in the backward pass.
  * Cost: T^2 d for the scores, the rest linear in k T. Example: semfocus train even-pairs --attention topk:5 */
-#include <math.h>
-#include <string.h>
-
 #include "attention/attention.h"
-
-/* Ranks doubles as unsigned integers: a total order even for NaN, with -0 and 0 equal. */
-static uint64_t rank_of(double score) {
-    const double positive_zero = score + 0.0;
-    uint64_t bits;
-    memcpy(&bits, &positive_zero, sizeof bits);
-    return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
-}
-
-typedef struct order {
-    const double *scores;
-    bool largest_first;
-} order;
-
-static bool goes_before(const order *by, uint32_t a, uint32_t b) {
-    const uint64_t rank_a = rank_of(by->scores[a]), rank_b = rank_of(by->scores[b]);
-    if (rank_a == rank_b) return a < b;
-    return by->largest_first ? rank_a > rank_b : rank_a < rank_b;
-}
+#include "attention/order.h"
 
 static void swap(uint32_t *a, uint32_t *b) {
     const uint32_t old = *a;
@@ -34,14 +13,14 @@ static void swap(uint32_t *a, uint32_t *b) {
 }
 
 /* Hoare's selection: afterwards the first k of `keys` go before all others, in no particular order. */
-static void move_first_k_forward(uint32_t *keys, size_t count, size_t k, const order *by) {
+static void move_first_k_forward(uint32_t *keys, size_t count, size_t k, const sf_order *by) {
     size_t low = 0, high = count;
     while (high - low > 1) {
         swap(&keys[low], &keys[low + (high - low) / 2]);
         const uint32_t pivot = keys[low];
         size_t boundary = low;
         for (size_t i = low + 1; i < high; i++)
-            if (goes_before(by, keys[i], pivot)) swap(&keys[++boundary], &keys[i]);
+            if (sf_goes_before(by, keys[i], pivot)) swap(&keys[++boundary], &keys[i]);
         swap(&keys[low], &keys[boundary]);
         if (boundary == k) return;
         if (boundary < k)
@@ -62,25 +41,21 @@ static void sort_few(uint32_t *kept, size_t k) {
     }
 }
 
-static void sort_many(uint32_t *kept, size_t k, size_t keys, const order *by) {
+static size_t sort_many(uint32_t *kept, size_t k, size_t keys, const sf_order *by) {
     uint32_t last = kept[0];
     for (size_t i = 1; i < k; i++)
-        if (goes_before(by, last, kept[i])) last = kept[i];
-    size_t count = 0;
-    for (uint32_t j = 0; j < keys; j++)
-        if (!goes_before(by, last, j)) kept[count++] = j;
+        if (sf_goes_before(by, last, kept[i])) last = kept[i];
+    return sf_keep_up_to(kept, keys, last, by);
 }
 
 static size_t keep_extreme(uint32_t *kept, const sf_query *query, bool largest_first) {
     enum { FEW = 32 };
-    const order by = {query->scores, largest_first};
-    for (size_t j = 0; j < query->keys; j++) kept[j] = (uint32_t)j;
-    if (query->k >= query->keys) return query->keys;
-    move_first_k_forward(kept, query->keys, query->k, &by);
-    if (query->k <= FEW)
-        sort_few(kept, query->k);
-    else
-        sort_many(kept, query->k, query->keys, &by);
+    const sf_order by = {query->scores, largest_first};
+    for (size_t j = 0; j < query->visible; j++) kept[j] = (uint32_t)j;
+    if (query->k >= query->visible) return query->visible;
+    move_first_k_forward(kept, query->visible, query->k, &by);
+    if (query->k > FEW) return sort_many(kept, query->k, query->visible, &by);
+    sort_few(kept, query->k);
     return query->k;
 }
 
@@ -102,10 +77,22 @@ const sf_selector sf_selector_topk = {
     .keeps_k = true,
     .separates_scores = true,
     .keep = keep_largest,
+    .formula = "the K keys of largest s_ij; ties to the lower index",
+    .cost = "T^2 d for the scores, K T d for the rest",
+    .source = "Ram et al. 2025, arXiv 2506.14095",
 };
 
 const sf_selector sf_selector_bottomk = {
-    SF_SELECTOR,     .name = "bottomk",         .summary = "the K smallest scores (a control)",
-    .takes_k = true, .selects_by = SF_BY_SCORE, .keeps_all_from_k = true,
-    .keeps_k = true, .separates_scores = true,  .keep = keep_smallest,
+    SF_SELECTOR,
+    .name = "bottomk",
+    .summary = "the K smallest scores (a control)",
+    .takes_k = true,
+    .selects_by = SF_BY_SCORE,
+    .keeps_all_from_k = true,
+    .keeps_k = true,
+    .separates_scores = true,
+    .keep = keep_smallest,
+    .formula = "the K keys of smallest s_ij; ties to the lower index",
+    .cost = "T^2 d for the scores, K T d for the rest",
+    .source = "control of topk",
 };

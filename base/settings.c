@@ -33,7 +33,7 @@ static const sf_setting table[] = {
      "replace training sequence N (counted from 0) by another one and change nothing else; -1: none"},
 
     {"attention", SF_TEXT, SF_GROUP_MODEL, RUN(attention), "full", 0, SF_TEXT_SIZE, NULL, "NAME",
-     "mechanism: full, banded:5, block:5+global:1, topk:5, ... (semfocus list attention)"},
+     "mechanism: full, banded:5+global:1, topk:5, topp:0.9/sigmoid@rope, ... (semfocus list attention)"},
     {"width", SF_INTEGER, SF_GROUP_MODEL, RUN(width), "64", 1, 4096, NULL, "N",
      "model width d, also the width of every head"},
     {"mlp-width", SF_INTEGER, SF_GROUP_MODEL, RUN(mlp_width), "64", 1, 16384, NULL, "N", "hidden width of the MLP"},
@@ -43,6 +43,10 @@ static const sf_setting table[] = {
      "activation of the MLP"},
     {"norm", SF_CHOICE, SF_GROUP_MODEL, RUN(norm), "pre", 0, 0, "pre|post", NULL,
      "position of LayerNorm: before (pre) or after (post) each layer"},
+    {"causal", SF_FLAG, SF_GROUP_MODEL, RUN(causal), "no", 0, 0, NULL, NULL,
+     "a query sees only the keys up to its own position"},
+    {"readout", SF_CHOICE, SF_GROUP_MODEL, RUN(readout), "mean", 0, 0, "mean|last", NULL,
+     "what is classified: the mean over all positions, or the last position before the padding"},
     {"dropout", SF_REAL, SF_GROUP_MODEL, RUN(dropout), "0.01", 0, 0.99, NULL, "P", "dropout rate"},
     {"inverse-temperature", SF_REAL, SF_GROUP_MODEL, RUN(inverse_temperature), "1", 0, 1e4, NULL, "X",
      "factor on the attention scores"},
@@ -71,15 +75,25 @@ static const sf_setting table[] = {
 
     {"threads", SF_INTEGER, SF_GROUP_MACHINE, COMMAND(execution.threads), "0", 0, 1024, NULL, "N",
      "number of threads; 0: one per core; results do not depend on it"},
-    {"device", SF_CHOICE, SF_GROUP_MACHINE, COMMAND(execution.device), "cpu", 0, 0, "cpu", NULL, "where to compute"},
-    {"precision", SF_CHOICE, SF_GROUP_MACHINE, RUN(precision), "f32", 0, 0, "f32|bf16", NULL,
-     "arithmetic of the run; bf16 rounds the factors of matrix products to 8 bits and is faster with AMX"},
+    {"device", SF_CHOICE, SF_GROUP_MACHINE, COMMAND(execution.device), "auto", 0, 0, "cpu|cuda|auto", NULL,
+     "where to compute: cuda is an NVIDIA GPU, which auto takes where that is faster; results in f32 are the same"},
+    {"precision", SF_CHOICE, SF_GROUP_MACHINE, RUN(precision), "f32", 0, 0, "f32|bf16|tf32", NULL,
+     "arithmetic of the run; bf16 (AMX, GPU) and tf32 (GPU) are faster, rounding the factors of matrix products to 8 "
+     "and 11 bits"},
+    {"architecture", SF_TEXT, SF_GROUP_MACHINE, RUN(architecture), "", 0, sizeof((sf_config *)0)->architecture, NULL,
+     "sm_N", "GPU that runs in bf16 and tf32 belong to, such as sm_90; by default the one in use"},
+
+    {"data-parallel", SF_FLAG, SF_GROUP_MACHINE, COMMAND(execution.data_parallel), "no", 0, 0, NULL, NULL,
+     "train one run at a time on all processes that mpirun or srun started, each with a part of every batch; results "
+     "do not depend on it"},
 
     {"json", SF_FLAG, SF_GROUP_OUTPUT, COMMAND(json), "no", 0, 0, NULL, NULL, "print JSON"},
     {"quiet", SF_FLAG, SF_GROUP_OUTPUT, COMMAND(quiet), "no", 0, 0, NULL, NULL, "print results only"},
 
     {"count", SF_INTEGER, SF_GROUP_FILE, COMMAND(count), "5000", 1, 1e7, NULL, "N",
      "sequences to sample (evaluate: by default as many as the run's held-out set)"},
+    {"models", SF_INTEGER, SF_GROUP_BENCH, COMMAND(models), "0", 0, 4096, NULL, "N",
+     "models of a fleet that a GPU trains; 0: 132, or 8 of listops"},
     {"out", SF_TEXT, SF_GROUP_OUT, COMMAND(out), "", 0, SF_PATH_SIZE, NULL, "FILE",
      "file to write; by default report.html for a report, otherwise standard output"},
     {"figures", SF_TEXT, SF_GROUP_REPORT | SF_GROUP_ANALYSIS | SF_GROUP_PAPER, COMMAND(figures), "", 0, SF_PATH_SIZE,
@@ -90,8 +104,14 @@ static const sf_setting table[] = {
 
     {"store", SF_TEXT, SF_GROUP_STORE, COMMAND(store), "semfocus-runs", 0, SF_PATH_SIZE, NULL, "DIR",
      "folder of the run store"},
+    {"into", SF_TEXT, SF_GROUP_MERGE, COMMAND(into), "", 0, SF_PATH_SIZE, NULL, "DIR",
+     "store that the others are joined into; created if it does not exist"},
+    {"shard", SF_TEXT, SF_GROUP_SHARD, COMMAND(shard), "", 0, SF_TEXT_SIZE, NULL, "I/N",
+     "train only part I of N of the runs, for jobs that each have their own --store ('semfocus merge' joins them)"},
     {"checkpoint-seconds", SF_INTEGER, SF_GROUP_SAVING, COMMAND(execution.checkpoint_seconds), "10", 0, 86400, NULL,
      "N", "shortest time between two checkpoints of a run, which are written after an epoch"},
+    {"rank-timeout", SF_INTEGER, SF_GROUP_SAVING, COMMAND(execution.rank_timeout), "60", 1, 86400, NULL, "N",
+     "seconds without a sign of life after which the runs of another MPI rank are given to others"},
     {"every", SF_INTEGER, SF_GROUP_SAVING, COMMAND(execution.measure_every), "0", 0, 1e6, NULL, "N",
      "while a run trains, record quantiles of the attention scores before the first and after every N-th epoch, but "
      "not for epochs that are already in the store; 0: never"},
@@ -388,7 +408,25 @@ static sf_status check_used(const sf_config *config, const char *const *names, c
     return SF_OK;
 }
 
+static bool is_architecture(const char *text) {
+    return strncmp(text, "sm_", 3) == 0 && text[3] != '\0' && strspn(text + 3, "0123456789") == strlen(text + 3);
+}
+
+/* Where tensor cores compute, their architecture is part of what a run is. */
+static sf_status check_architecture(const sf_config *config) {
+    char quoted[SF_QUOTE_SIZE];
+    if (*config->architecture == '\0') return SF_OK;
+    if (config->precision == SF_F32)
+        return sf_fail_on(SF_BAD_INPUT, "architecture",
+                          "architecture has no effect on precision f32, whose results are the same on every machine; "
+                          "leave it out");
+    if (is_architecture(config->architecture)) return SF_OK;
+    return sf_fail_on(SF_BAD_INPUT, "architecture", "architecture is '%s' but must be like sm_90",
+                      sf_text_quote(quoted, config->architecture));
+}
+
 sf_status sf_config_check(const sf_config *config) {
+    SF_TRY(check_architecture(config));
     if (config->optimizer != SF_SGD)
         SF_TRY(check_used(config, (const char *const[]){"momentum", NULL}, "optimizer sgd"));
     else

@@ -7,8 +7,15 @@
 
 #include "base/memory.h"
 
+static size_t by_default; /* 0: one per core */
+
+void sf_threads_by_default(size_t threads) {
+    by_default = threads;
+}
+
 int sf_threads_for(size_t asked) {
     if (omp_in_parallel()) return 1;
+    if (asked == 0) asked = by_default;
     return asked > 0 ? (int)asked : omp_get_num_procs();
 }
 

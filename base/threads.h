@@ -11,6 +11,8 @@
 
 /* `asked` threads, or one per available core where asked is 0; one inside a parallel region. */
 int sf_threads_for(size_t asked);
+/* Where asked is 0, this many from now on: several processes share the cores. */
+void sf_threads_by_default(size_t threads);
 
 /* Starts the threads of regions of this size, which OpenMP keeps from then on. SF_NO_MEMORY if a limit on processes or
  * memory prevents it. */

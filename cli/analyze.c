@@ -86,6 +86,14 @@ static json_t *json_heads(const sf_analysis *analysis, size_t block, size_t head
 static const char *const moments[] = {[SF_AT_LAST] = "last", [SF_AT_BEST] = "best", [SF_AT_INIT] = "init"};
 static const char *const splits[] = {[SF_TRAINING] = "train", [SF_HELDOUT] = "heldout"};
 
+static const char *name_of_gap(const char *kind) {
+    return strcmp(kind, "weighting") == 0  ? "for_the_weighting"
+           : strcmp(kind, "selector") == 0 ? "for_the_selector"
+           : strcmp(kind, "extra") == 0    ? "for_the_extra"
+           : strcmp(kind, "setting") == 0  ? "for_the_setting"
+                                           : "for_the_score_transform";
+}
+
 static json_t *json_analysis(const sf_analysis *analysis) {
     const sf_analysis_info info = sf_analysis_describe(analysis);
     const sf_stored_run *run = info.run;
@@ -107,8 +115,7 @@ static json_t *json_analysis(const sf_analysis *analysis) {
     if (!info.has_theory)
         json_object_set_new(row, "not_defined",
                             json_pack("{s:[s, s, s, s], s:s}", "measures", "ln_xi", "ln_xi_s", "w", "x",
-                                      info.weighting_has_theory ? "for_the_selector" : "for_the_weighting",
-                                      info.weighting_has_theory ? info.selector : info.weighting));
+                                      name_of_gap(info.lacks_kind), info.lacks_name));
     json_object_set_new(row, "overall", json_block(sf_analysis_overall(analysis), &info));
     json_object_set_new(row, "blocks", blocks);
     return row;
@@ -144,9 +151,11 @@ static void print_values(const char *left, const double at[SF_QUANTILES]) {
 }
 
 static const char *const labels[SF_MEASURES] = {
-    [SF_DISPERSION] = "delta_s",      [SF_KEPT_DISPERSION] = "delta_h", [SF_SEPARATION] = "Delta_h",
-    [SF_IN_DEGREE] = "in-degree",     [SF_LN_STABILITY] = "ln xi",      [SF_CONDITION_W] = "W, per query",
-    [SF_CONDITION_X] = "X, per query"};
+    [SF_DISPERSION] = "delta_s",       [SF_KEPT_DISPERSION] = "delta_h",
+    [SF_SEPARATION] = "Delta_h",       [SF_IN_DEGREE] = "in-degree",
+    [SF_LN_STABILITY] = "ln xi",       [SF_CONDITION_W] = "W, per query",
+    [SF_CONDITION_X] = "X, per query", [SF_EFFECTIVE_KEYS] = "effective keys",
+    [SF_ENTROPY] = "entropy"};
 
 static void print_measure(const sf_block_measures *block, sf_measure measure, const char *left) {
     const sf_measured *measured = &block->measures[measure];
@@ -158,12 +167,10 @@ static void print_measure(const sf_block_measures *block, sf_measure measure, co
 static void print_overall(const sf_analysis *analysis, const sf_analysis_info *info) {
     const sf_block_measures *all = sf_analysis_overall(analysis);
     print_percents("all blocks");
-    for (int m = SF_DISPERSION; m <= SF_IN_DEGREE; m++) print_measure(all, (sf_measure)m, labels[m]);
+    for (int m = SF_DISPERSION; m <= SF_ENTROPY; m++) print_measure(all, (sf_measure)m, labels[m]);
     print_values("beta = in-degree/k", sink_ratio(all).at);
     if (!info->has_theory) {
-        printf("  %-18s not defined for the %s %s\n", "ln xi, W, X",
-               info->weighting_has_theory ? "selector" : "weighting",
-               info->weighting_has_theory ? info->selector : info->weighting);
+        printf("  %-18s not defined for the %s %s\n", "ln xi, W, X", info->lacks_kind, info->lacks_name);
         return;
     }
     print_values("ln xi_s", ln_stability_of_full(all, info).at);
@@ -176,10 +183,10 @@ static void print_overall(const sf_analysis *analysis, const sf_analysis_info *i
 
 static void print_blocks(const sf_analysis *analysis, const sf_analysis_info *info) {
     print_percents("block by block");
-    for (int m = SF_DISPERSION; m <= SF_IN_DEGREE; m++)
+    for (int m = SF_DISPERSION; m <= SF_ENTROPY; m++)
         for (size_t l = 0; l < info->blocks; l++) {
-            char left[32];
-            snprintf(left, sizeof left, "%-10s %4zu", labels[m], l);
+            char left[48];
+            snprintf(left, sizeof left, "%-14s %3zu", labels[m], l);
             print_measure(sf_analysis_block(analysis, l), (sf_measure)m, left);
         }
 }
@@ -190,8 +197,8 @@ static void print_norms(const sf_analysis *analysis, const sf_analysis_info *inf
     for (size_t l = 0; l <= info->blocks; l++) {
         const sf_block_measures *block =
             l < info->blocks ? sf_analysis_block(analysis, l) : sf_analysis_overall(analysis);
-        char left[32] = "all blocks";
-        if (l < info->blocks) snprintf(left, sizeof left, "block      %4zu", l);
+        char left[48] = "all blocks";
+        if (l < info->blocks) snprintf(left, sizeof left, "%-14s %3zu", "block", l);
         printf("  %-18s %9.4g %9.4g %9.4g %9.4g %9.4g", left, block->gamma, block->upsilon, block->w1, block->w2,
                block->largest_token);
         if (block->queries > 0)
@@ -356,7 +363,7 @@ static sf_status analyze_one(analyses *a, sf_store *store, const sf_stored_run *
     const sf_analysis_request how = {.at = (sf_weights_at)options->at,
                                      .split = (sf_split)options->split,
                                      .samples = (size_t)options->samples,
-                                     .threads = (size_t)options->execution.threads,
+                                     .execution = options->execution,
                                      .perturbed = options->perturbed,
                                      .direction_seed = (uint32_t)options->direction_seed};
     const sf_status status = sf_analyze(&a->all[a->count], store, run, &how);
@@ -499,8 +506,9 @@ static int run(const cli_request *request) {
         if (sf_options_given(&request->options, without_curves[i]))
             return fail_usage("--%s has no effect with --curves, which prints what training recorded; leave it out",
                               without_curves[i]);
-    if (sf_config_given(&request->config, "precision"))
-        return fail_usage("--precision has no effect on analyze, which computes measures in f32; leave it out");
+    const char *arithmetic = given_arithmetic(request);
+    if (arithmetic != NULL)
+        return fail_usage("--%s has no effect on analyze, which computes measures in f32; leave it out", arithmetic);
     if (sf_options_given(&request->options, "direction-seed") && request->options.perturbed == 0)
         return fail_usage("--direction-seed has no effect without --perturbed R; leave it out, or add --perturbed R");
     int code = check_figures(&request->options);
@@ -531,7 +539,7 @@ const cli_verb verb_analyze = {
         "If one run has full attention and another of the same task, seed and settings chooses keys by score, the two\n"
         "are also compared at each quantile; --figures draws them into the regions where W and X hold. A diverged\n"
         "run is analyzed at its last finite weights. A store of another numerics version is refused.\n"
-        "Measures are computed in f32, also for a run trained in bf16: --precision has no effect here and is refused.\n"
+        "Measures are computed in f32, also for a run trained in bf16 or tf32: --precision is refused.\n"
         "Further measures of every block (docs/theory.md derives each constant; without --samples they are taken on\n"
         "500, 50 and 200 sequences):\n"
         "  --bounds   Lipschitz constants for all inputs in the domain that the sequences span: published (with\n"

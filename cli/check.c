@@ -5,7 +5,7 @@
 
 typedef struct checking {
     sf_store *store;
-    size_t checked, failed;
+    size_t checked, failed, unknown; /* unknown: this machine cannot evaluate them */
     json_t *rows;
 } checking;
 
@@ -15,12 +15,14 @@ static sf_status check_one(checking *c, const char *id) {
     const bool found = status != SF_BAD_INPUT; /* else no run has this id */
     if (!found) return status;
     if (status == SF_OK) status = sf_store_check(c->store, &run);
+    const bool unknown = status == SF_UNSUPPORTED;
     c->checked++;
-    c->failed += status != SF_OK;
+    c->unknown += unknown;
+    c->failed += status != SF_OK && !unknown;
     if (status != SF_OK) fail(status);
-    json_array_append_new(c->rows,
-                          json_pack("{s:s, s:b, s:o}", "id", *run.id != '\0' ? run.id : id, "whole", status == SF_OK,
-                                    "message", status == SF_OK ? json_null() : json_text(sf_message())));
+    json_array_append_new(c->rows, json_pack("{s:s, s:o, s:o}", "id", *run.id != '\0' ? run.id : id, "whole",
+                                             unknown ? json_null() : json_boolean(status == SF_OK), "message",
+                                             status == SF_OK ? json_null() : json_text(sf_message())));
     return SF_OK;
 }
 
@@ -58,12 +60,14 @@ static int run(const cli_request *request) {
     int code = status == SF_OK ? EXIT_DONE : fail(status);
     if (code == EXIT_DONE && request->options.json) {
         code = print_json(json_incref(c.rows));
-    } else if (code == EXIT_DONE && (!request->options.quiet || c.failed > 0)) {
-        printf("%zu of %zu runs are intact\n", c.checked - c.failed, c.checked);
+    } else if (code == EXIT_DONE && (!request->options.quiet || c.failed + c.unknown > 0)) {
+        printf("%zu of %zu runs are intact", c.checked - c.failed - c.unknown, c.checked);
+        if (c.unknown > 0) printf(", %zu could not be evaluated on this machine", c.unknown);
+        putchar('\n');
         code = finish_output();
     }
     json_decref(c.rows);
-    return code == EXIT_DONE && (c.failed > 0 || list != SF_OK) ? EXIT_FAILED : code;
+    return code == EXIT_DONE && (c.failed + c.unknown > 0 || list != SF_OK) ? EXIT_FAILED : code;
 }
 
 const cli_verb verb_check = {
@@ -73,7 +77,8 @@ const cli_verb verb_check = {
     .details =
         "For each run it verifies that the curve has every epoch that was asked for, that all rows and checkpoint\n"
         "files are what was written (by their checksums), and that evaluating the saved weights gives the losses and\n"
-        "accuracies of the curve, bit by bit. It also checks the database file itself.\n"
+        "accuracies of the curve, bit by bit. It also checks the database file itself. Runs in bf16 and tf32 are\n"
+        "evaluated where their arithmetic is found; elsewhere only their rows and files are checked.\n"
         "example: semfocus check\n",
     .groups = SF_GROUP_QUERY | COMMON_GROUPS,
     .most_words = (size_t)-1,

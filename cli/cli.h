@@ -45,8 +45,8 @@ typedef struct cli_verb {
 } cli_verb;
 
 extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_landscape, verb_evaluate,
-    verb_distance, verb_bench, verb_runs, verb_export, verb_check, verb_delete, verb_data, verb_solve, verb_parity,
-    verb_list, verb_man, verb_completion, verb_complete, verb_paper;
+    verb_distance, verb_bench, verb_runs, verb_export, verb_check, verb_delete, verb_merge, verb_data, verb_solve,
+    verb_parity, verb_list, verb_man, verb_completion, verb_complete, verb_paper;
 
 const cli_verb *verb_at(size_t i);           /* NULL past the end */
 const cli_verb *find_verb(const char *name); /* NULL: there is none */
@@ -54,6 +54,9 @@ const cli_verb *find_verb(const char *name); /* NULL: there is none */
 /* Says what failed on standard error and gives the exit code that belongs to it. */
 int fail(sf_status status);
 int fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The setting that names an arithmetic for new runs, precision or architecture, if it was given; NULL: neither was. */
+const char *given_arithmetic(const cli_request *request);
 
 /* From now on, anything printed on standard output and error is safe to show on a terminal; false: no memory. */
 bool open_output(void);
@@ -96,10 +99,27 @@ sf_status open_to_read(sf_store **store, const char *folder, sf_store_access acc
 /* The same. A store that is not there yet is an empty one: NULL. One that cannot be read is a failure. */
 sf_status open_if_there(sf_store **store, const char *folder);
 
+typedef struct cli_share { /* which of the planned runs a command trains (cli/share.c) */
+    sf_shard shard;        /* count 0: all of them */
+    sf_share counts;
+    const size_t *places; /* of the runs of a study, as a session takes them; NULL: all */
+    size_t *all_places;   /* the block that they are part of */
+} cli_share;
+/* As --shard asks for; prints why not and gives the exit code. */
+int open_share(cli_share *out, const sf_planned_run *runs /* [count] */, size_t count, const sf_options *options);
+void close_share(cli_share *share);
+bool is_ours(const cli_share *share, size_t run);
+size_t count_ours(const cli_share *share, size_t count);
+/* "shard 2 of 3: 8 of 24 runs", without a newline; false: there are no shards, and nothing is printed. */
+bool print_share(const cli_share *share);
+/* The same at the end of a command, and what to do with its store. */
+void tell_how_to_join(const cli_share *share, const sf_options *options);
+
 typedef enum cli_detail { EVERY_EPOCH, EVERY_RUN } cli_detail; /* what is printed of work under way */
-/* Runs what is missing of a planned study, showing progress. *done: whether there are results to show, even where some
- * runs failed; returns the exit code. */
-int run_study(const sf_study *study, sf_store *store, const sf_options *options, cli_detail detail, bool *done);
+/* Runs what is missing of our share of a planned study, showing progress. *done: whether there are results to show,
+ * even where some runs failed; returns the exit code. */
+int run_study(const sf_study *study, sf_store *store, const sf_options *options, const cli_share *share,
+              cli_detail detail, bool *done);
 
 /* The whole of compare, for a request whose study has its tasks: plan, run, table, verdicts, report. */
 int conduct_study(const cli_request *request);
@@ -115,6 +135,8 @@ int write_report(const sf_study *study, sf_store *store, const cli_request *requ
 int check_figures(const sf_options *options);
 /* Where the page goes. */
 const char *report_path(const sf_options *options);
+/* A shard has a page only if it is asked for: it is not the page of the study, and other shards may write beside it. */
+bool wants_page(const sf_options *options);
 
 /* A stored run as 'runs --json' shows it. */
 json_t *run_as_json(const sf_stored_run *run);

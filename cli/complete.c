@@ -55,39 +55,27 @@ static void offer_own_data(const completion *asked) {
         offer(asked, "tsv:", "", "sequences of your own: tsv:TRAIN.tsv or tsv:TRAIN.tsv,HELDOUT.tsv");
 }
 
-static void offer_selectors(const completion *asked) {
+/* Parts of one kind; a number must follow where the spelling does not leave it out. */
+static void offer_parts(const completion *asked, int (*describe)(sf_part_info *out, size_t i)) {
     sf_part_info info;
-    for (size_t i = 0; sf_selector_describe(&info, i); i++)
-        offer(asked, info.name, *info.spelling == ':' ? ":" : "", info.summary);
+    for (size_t i = 0; describe(&info, i); i++) offer(asked, info.name, *info.spelling == ':' ? ":" : "", info.summary);
 }
 
-static void offer_weightings(const completion *asked) {
-    sf_part_info info;
-    for (size_t i = 0; sf_weighting_describe(&info, i); i++) offer(asked, info.name, "", info.summary);
-}
-
-/* What may follow the plus of "banded:5+". */
-static void offer_additions(const completion *asked, const char *mechanism) {
-    sf_part_info info;
-    const size_t length = strcspn(mechanism, ":+");
-    for (size_t i = 0; sf_selector_describe(&info, i); i++)
-        if (strlen(info.name) == length && strncmp(info.name, mechanism, length) == 0 &&
-            strstr(info.spelling, "+global:") != NULL)
-            offer(asked, "global:", "", "extra tokens that see all and are seen by all");
-}
-
-/* selector[:k][+global:g][/weighting], after a comma another one: offers the part that is being written. */
+/* SELECTOR[:n][+EXTRA[:n]]...[/WEIGHTING][@SCORES]..., after a comma another one: offers the part that is being
+ * written. */
 static void offer_mechanisms(const completion *asked) {
     completion part = *asked;
     keep_through(&part, ",");
     const char *mechanism = part.start;
-    keep_through(&part, "+/");
+    keep_through(&part, "+/@");
     if (part.start == mechanism)
-        offer_selectors(&part);
+        offer_parts(&part, sf_selector_describe);
     else if (part.start[-1] == '/')
-        offer_weightings(&part);
+        offer_parts(&part, sf_weighting_describe);
+    else if (part.start[-1] == '@')
+        offer_parts(&part, sf_score_transform_describe);
     else
-        offer_additions(&part, mechanism);
+        offer_parts(&part, sf_extra_describe);
 }
 
 static void offer_shapes(const completion *asked) {
@@ -134,14 +122,20 @@ static void offer_files(const completion *asked) {
     puts(":files");
 }
 
+static void offer_folders(const completion *asked) {
+    (void)asked;
+    puts(":folders");
+}
+
 /* Choices are words between bars; those in capitals stand for what they name. */
 static void offer_choices(const completion *asked, const char *choices) {
     static const struct {
         const char *name;
         void (*offer)(const completion *asked);
     } kinds[] = {
-        {"TASK", offer_tasks},   {"TASKS", offer_task_list},      {"TSV", offer_own_data}, {"RUN", offer_runs},
-        {"ID", offer_catalogue}, {"MECHANISM", offer_mechanisms}, {"SHAPE", offer_shapes}, {"FILE", offer_files},
+        {"TASK", offer_tasks},   {"TASKS", offer_task_list}, {"TSV", offer_own_data},
+        {"RUN", offer_runs},     {"ID", offer_catalogue},    {"MECHANISM", offer_mechanisms},
+        {"SHAPE", offer_shapes}, {"FILE", offer_files},      {"FOLDER", offer_folders},
     };
     while (choices != NULL && *choices != '\0') {
         char choice[SF_TEXT_SIZE];

@@ -23,9 +23,10 @@ static int print_as_text(const sf_stored_run runs[2], const sf_run_distance_resu
 }
 
 static int run(const cli_request *request) {
-    if (sf_config_given(&request->config, "precision"))
-        return fail_usage(
-            "--precision has no effect on distance, which compares weights as they are stored; leave it out");
+    const char *arithmetic = given_arithmetic(request);
+    if (arithmetic != NULL)
+        return fail_usage("--%s has no effect on distance, which compares weights as they are stored; leave it out",
+                          arithmetic);
     sf_store *store;
     sf_status status = open_to_read(&store, request->options.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);

@@ -43,7 +43,7 @@ static sf_status evaluate_run(table *t, sf_store *store, const char *id, const s
         const sf_length_request request = {.at = (sf_weights_at)options->at,
                                            .length = count > 0 ? lengths[i] : 0,
                                            .count = sf_options_given(options, "count") ? (size_t)options->count : 0,
-                                           .threads = (size_t)options->execution.threads};
+                                           .execution = options->execution};
         status = sf_length_generalization(&next->result, store, &run, &request);
         if (status == SF_OK) t->count++;
     }
@@ -105,8 +105,10 @@ static int run(const cli_request *request) {
         return fail_usage("lengths is '%.60s' but must be whole numbers from 1 to %d with commas between them, "
                           "e.g. 41,60,100",
                           request->options.lengths, LONGEST);
-    if (sf_config_given(&request->config, "precision"))
-        return fail_usage("--precision has no effect on evaluate, which computes as the run was trained; leave it out");
+    const char *arithmetic = given_arithmetic(request);
+    if (arithmetic != NULL)
+        return fail_usage("--%s has no effect on evaluate, which computes as the run was trained; leave it out",
+                          arithmetic);
     sf_store *store;
     const sf_status status = open_to_read(&store, request->options.store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);

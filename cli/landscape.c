@@ -268,9 +268,11 @@ static sf_status open_existing(sf_store **store, const char *folder) {
 static int run(const cli_request *request) {
     const sf_options *options = &request->options;
     sf_store *store = NULL;
-    if (sf_config_given(&request->config, "precision"))
+    const char *arithmetic = given_arithmetic(request);
+    if (arithmetic != NULL)
         return fail_usage(
-            "--precision has no effect here: surfaces are computed in f32, also for a bf16 run; leave it out");
+            "--%s has no effect here: surfaces are computed in f32, whatever a run was trained in; leave it out",
+            arithmetic);
     if (strcmp(options->out, "-") == 0)
         return fail_usage("out is '-' but the table goes to standard output; name a file");
     const int writable = check_figures(options);
@@ -292,8 +294,9 @@ const cli_verb verb_landscape = {
         "and those that differ only in the mechanism are compared. Two Gaussian directions, each tensor scaled\n"
         "to the norm of the weights' own, span a plane; the slopes between neighbouring points estimate Lipschitz\n"
         "constants. The loss is that of 1000 training sequences, spread over all of them, unless --samples says\n"
-        "otherwise. It is computed in f32, also for a bf16 run: --precision is refused. By default it takes about\n"
-        "three minutes per run of the paper's NNCH shape on two cores; the paper's --grid 200 --samples 0 takes "
+        "otherwise. It is computed in f32, whatever the run was trained in: --precision is refused. By default it "
+        "takes\n"
+        "about three minutes per run of the paper's NNCH shape on two cores; the paper's --grid 200 --samples 0 takes "
         "hours.\n"
         "Points are stored as they are computed: after Ctrl-C or a kill, repeat the command to continue.\n"
         "example: semfocus landscape 3f2a 91bc --out landscape.html\n",

@@ -59,30 +59,38 @@ static void print_task(const json_t *row) {
     print_recipe(json_object_get(row, "recipe"));
 }
 
+static void append_mechanism_part(json_t *rows, const char *kind, const char *before, const sf_part_info *info) {
+    char spelling[SF_SPELLING_SIZE];
+    snprintf(spelling, sizeof spelling, "%s%s%s", before, info->name, info->spelling);
+    json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "kind", kind, "name", info->name, "spelling", spelling, "summary",
+                            info->summary);
+    if (info->formula != NULL) json_object_set_new(row, "formula", json_string(info->formula));
+    if (info->cost != NULL) json_object_set_new(row, "cost", json_string(info->cost));
+    if (info->source != NULL) json_object_set_new(row, "source", json_string(info->source));
+    append_part(rows, row, info->part);
+}
+
 static json_t *collect_attention(void) {
+    static const struct {
+        const char *kind, *before;
+        int (*describe)(sf_part_info *out, size_t i);
+    } kinds[] = {{"selector", "", sf_selector_describe},
+                 {"extra", "...+", sf_extra_describe},
+                 {"weighting", ".../", sf_weighting_describe},
+                 {"scores", "...@", sf_score_transform_describe}};
     json_t *rows = json_array();
     sf_part_info info;
-    for (size_t i = 0; sf_selector_describe(&info, i); i++) {
-        char spelling[SF_SPELLING_SIZE];
-        snprintf(spelling, sizeof spelling, "%s%s", info.name, info.spelling);
-        append_part(rows,
-                    json_pack("{s:s, s:s, s:s, s:s}", "kind", "selector", "name", info.name, "spelling", spelling,
-                              "summary", info.summary),
-                    info.part);
-    }
-    for (size_t i = 0; sf_weighting_describe(&info, i); i++) {
-        char spelling[SF_SPELLING_SIZE];
-        snprintf(spelling, sizeof spelling, ".../%s%s", info.name, info.spelling);
-        append_part(rows,
-                    json_pack("{s:s, s:s, s:s, s:s}", "kind", "weighting", "name", info.name, "spelling", spelling,
-                              "summary", info.summary),
-                    info.part);
-    }
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
+        for (size_t i = 0; kinds[kind].describe(&info, i); i++)
+            append_mechanism_part(rows, kinds[kind].kind, kinds[kind].before, &info);
     return rows;
 }
 
 static void print_attention(const json_t *row) {
     printf("%-9s  %-22s %s\n", text(row, "kind"), text(row, "spelling"), text(row, "summary"));
+    static const char *const more[] = {"formula", "cost", "source"};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        if (text(row, more[i]) != NULL) printf("%33s %s: %s\n", "", more[i], text(row, more[i]));
 }
 
 static json_t *collect_settings(void) {

@@ -7,10 +7,11 @@
 
 #include "cli/cli.h"
 
-static const cli_verb *const verbs[] = {
-    &verb_train,    &verb_compare,  &verb_study, &verb_report, &verb_analyze, &verb_landscape,  &verb_paper,
-    &verb_evaluate, &verb_distance, &verb_runs,  &verb_export, &verb_check,   &verb_delete,     &verb_data,
-    &verb_solve,    &verb_parity,   &verb_bench, &verb_list,   &verb_man,     &verb_completion, &verb_complete};
+static const cli_verb *const verbs[] = {&verb_train,      &verb_compare, &verb_study,    &verb_report,   &verb_analyze,
+                                        &verb_landscape,  &verb_paper,   &verb_evaluate, &verb_distance, &verb_runs,
+                                        &verb_export,     &verb_check,   &verb_delete,   &verb_merge,    &verb_data,
+                                        &verb_solve,      &verb_parity,  &verb_bench,    &verb_list,     &verb_man,
+                                        &verb_completion, &verb_complete};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 const cli_verb *verb_at(size_t i) {
@@ -30,6 +31,13 @@ int fail_usage(const char *format, ...) {
     va_end(arguments);
     print_sentence(text);
     return EXIT_USAGE;
+}
+
+const char *given_arithmetic(const cli_request *request) {
+    static const char *const names[] = {"precision", "architecture"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (sf_config_given(&request->config, names[i])) return names[i];
+    return NULL;
 }
 
 static void print_overview(FILE *stream) {
@@ -75,11 +83,13 @@ static int print_verb_help(const cli_verb *verb) {
         {SF_GROUP_PAPER, "paper"},
         {SF_GROUP_STUDY | SF_GROUP_GOAL, "comparison"},
         {SF_GROUP_QUERY, "runs"},
+        {SF_GROUP_BENCH, "fleet"},
         {SF_GROUP_ANALYSIS | SF_GROUP_SURFACE | SF_GROUP_SAMPLES | SF_GROUP_LENGTHS | SF_GROUP_WEIGHTS, "measurement"},
         {SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_FILE | SF_GROUP_MODEL, "task and model"},
         {SF_GROUP_TRAINING, "training"},
         {SF_GROUP_PLUGIN, "plug-ins"},
-        {SF_GROUP_MACHINE | SF_GROUP_SAVING | SF_GROUP_STORE, "machine and store"},
+        {SF_GROUP_MERGE, "store"},
+        {SF_GROUP_MACHINE | SF_GROUP_SAVING | SF_GROUP_STORE | SF_GROUP_SHARD, "machine and store"},
         {SF_GROUP_REPORT | SF_GROUP_EXPORT | SF_GROUP_OUT | SF_GROUP_OUTPUT, "output"}};
     printf("usage: semfocus %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
     if (verb->details != NULL) printf("\n%s", verb->details);
@@ -111,7 +121,7 @@ static int take_option(cli_request *request, const cli_verb *verb, const sf_sett
                                   ? "a list is written with commas: A,B"
                                   : "it takes one value");
     if (*value == '\0' && (strcmp(setting->name, "out") == 0 || strcmp(setting->name, "figures") == 0 ||
-                           strcmp(setting->name, "plugin") == 0))
+                           strcmp(setting->name, "plugin") == 0 || strcmp(setting->name, "into") == 0))
         return fail_usage("%s is '' but must be a name; give one, or omit the option", setting->name);
     request->assignments[request->assignment_count++] = (cli_assignment){setting, value};
     return EXIT_DONE;
@@ -141,8 +151,29 @@ static int take_values(cli_request *request, const cli_verb *verb) {
     return status == SF_OK ? EXIT_DONE : fail(status);
 }
 
-/* Splits the words behind the verb into options and the rest; --help anywhere wins. */
-static int read_request(cli_request *request, const cli_verb *verb, int count, char **words) {
+/* Sentences come from work on several runs: those that were printed are not repeated. */
+static void print_note(void *context, const char *sentence) {
+    static char printed[16][160];
+    static size_t count;
+    (void)context;
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(printed[i], sentence, sizeof printed[i] - 1) == 0) return;
+    if (count < sizeof printed / sizeof *printed) snprintf(printed[count++], sizeof *printed, "%s", sentence);
+    fprintf(stderr, "semfocus: note: %s\n", sentence);
+}
+
+/* A device that was asked for must be there. A study asks for its own. */
+static int find_device(cli_request *request) {
+    sf_execution *execution = &request->options.execution;
+    if (request->study != NULL) return EXIT_DONE;
+    if (!request->options.quiet) execution->on_note = print_note;
+    if (execution->device != SF_CUDA) return EXIT_DONE;
+    const sf_status status = sf_device_check(SF_CUDA);
+    return status == SF_OK ? EXIT_DONE : fail(status);
+}
+
+/* Splits the words behind the verb into options and the rest. */
+static int read_words(cli_request *request, const cli_verb *verb, int count, char **words) {
     sf_config_init(&request->config);
     sf_options_init(&request->options);
     request->words = words;
@@ -169,8 +200,14 @@ static int read_request(cli_request *request, const cli_verb *verb, int count, c
         const int taken = take_option(request, verb, setting, value);
         if (taken != EXIT_DONE) return taken;
     }
-    const int taken = take_values(request, verb);
-    if (taken != EXIT_DONE) return taken;
+    return EXIT_DONE;
+}
+
+static int read_request(cli_request *request, const cli_verb *verb, int count, char **words) {
+    int code = read_words(request, verb, count, words);
+    if (code == EXIT_DONE) code = take_values(request, verb);
+    if (code == EXIT_DONE) code = find_device(request);
+    if (code != EXIT_DONE) return code;
     if (request->word_count < verb->fewest_words || request->word_count > verb->most_words)
         return fail_usage("usage: semfocus %s %s ('semfocus %s --help' shows more)", verb->name, verb->usage,
                           verb->name);
@@ -230,13 +267,7 @@ static int run_verb(const cli_verb *verb, int count, char **words) {
     return code;
 }
 
-int main(int count, char **words) {
-    fill_closed_streams();
-    watch_signals();
-    if (!open_output()) {
-        fputs("semfocus: no memory left to start\n", stderr);
-        return EXIT_FAILED;
-    }
+static int run_command(int count, char **words) {
     if (count < 2) {
         print_overview(stderr);
         return EXIT_USAGE;
@@ -261,4 +292,34 @@ int main(int count, char **words) {
     const int code = run_verb(verb, count, words);
     const int ended = ended_by_signal();
     return ended != EXIT_DONE ? ended : code;
+}
+
+/* Loads the plug-ins of the command, then trains for rank 0. What is wrong with the command itself, rank 0 says. */
+static int work_for_rank_0(int count, char **words) {
+    const cli_verb *verb = count > 1 ? find_verb(words[1]) : NULL;
+    cli_request request = {.assignments = calloc((size_t)count, sizeof *request.assignments)};
+    const char *unable = request.assignments == NULL ? "there is no memory left" : NULL;
+    if (unable == NULL && verb != NULL && !verb->takes_any_word &&
+        read_words(&request, verb, count - 2, words + 2) == EXIT_DONE &&
+        (set_values(&request, verb, true) != SF_OK || load_plugins(&request) != SF_OK))
+        unable = sf_message();
+    const sf_status status = sf_ranks_work(unable);
+    free(request.assignments);
+    sf_ranks_end(true, EXIT_DONE);
+    return status == SF_OK ? EXIT_DONE : EXIT_FAILED;
+}
+
+int main(int count, char **words) {
+    fill_closed_streams();
+    watch_signals();
+    if (!open_output()) {
+        fputs("semfocus: no memory left to start\n", stderr);
+        return EXIT_FAILED;
+    }
+    const sf_status started = sf_ranks_start();
+    if (started != SF_OK) return fail(started);
+    if (sf_ranks_rank() > 0) return work_for_rank_0(count, words);
+    const int code = run_command(count, words);
+    sf_ranks_end(sf_ranks_dismiss(), code);
+    return code;
 }

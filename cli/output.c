@@ -186,7 +186,9 @@ void print_csv_text(const char *text) {
     putchar('"');
 }
 
+/* Of several ranks, rank 0 speaks for all. */
 void print_sentence(const char *text) {
+    if (sf_ranks_rank() > 0) return;
     fputs("semfocus: ", stderr);
     fputs(on_one_line(text), stderr);
     fputc('\n', stderr);

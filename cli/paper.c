@@ -1,6 +1,7 @@
 /* The paper's figures, tables and claims: what there is, running them, and what our runs say. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/progress.h"
@@ -74,9 +75,15 @@ static void print_listed(const sf_paper_info *info, const sf_paper *paper, doubl
     if (*info->note != '\0') printf("    at this scale: %s\n", info->note);
 }
 
+static sf_paper_machine machine_of(const cli_request *request) {
+    return (sf_paper_machine){.precision = (sf_precision)request->config.precision,
+                              .architecture = request->config.architecture,
+                              .execution = request->options.execution};
+}
+
 static sf_status open_entry(sf_paper **out, size_t entry, sf_paper_scale scale, const cli_request *request) {
-    return sf_paper_open(out, entry, scale, (sf_precision)request->config.precision,
-                         (size_t)request->options.execution.threads);
+    const sf_paper_machine machine = machine_of(request);
+    return sf_paper_open(out, entry, scale, &machine);
 }
 
 static int list_entry(json_t *rows, size_t entry, sf_store *store, const cli_request *request, sf_paper_rates *rates) {
@@ -201,7 +208,9 @@ static int measure_and_tell(json_t *results, sf_paper *paper, const sf_paper_inf
     return write_figures(paper, info->id, store, options);
 }
 
-static int run_entry(json_t *results, size_t entry, sf_store *store, const cli_request *request) {
+/* `share` begins with the runs of this entry; *count becomes their number if it has any. */
+static int run_entry(size_t *count, json_t *results, size_t entry, sf_store *store, const cli_request *request,
+                     const cli_share *share) {
     const sf_options *options = &request->options;
     const sf_paper_scale scale = (sf_paper_scale)options->scale;
     const sf_paper_info info = sf_paper_describe(entry, scale);
@@ -210,7 +219,10 @@ static int run_entry(json_t *results, size_t entry, sf_store *store, const cli_r
     const sf_status status = open_entry(&paper, entry, scale, request);
     if (status != SF_OK) return fail(status);
     int code = EXIT_DONE;
-    if (sf_paper_study(paper) != NULL) code = run_study(sf_paper_study(paper), store, options, EVERY_RUN, &done);
+    if (sf_paper_study(paper) != NULL) {
+        sf_study_runs(sf_paper_study(paper), count);
+        code = run_study(sf_paper_study(paper), store, options, share, EVERY_RUN, &done);
+    }
     if (done) {
         const int told = measure_and_tell(results, paper, &info, store, options);
         if (told != EXIT_DONE) code = told;
@@ -228,19 +240,66 @@ static bool needs_store(const cli_request *request) {
     return false;
 }
 
-static int run_entries(const cli_request *request) {
+typedef struct plan {     /* the runs of all entries, one after the other */
+    sf_planned_run *runs; /* [count] */
+    size_t count;
+} plan;
+
+static int add_entry(plan *all, size_t entry, const cli_request *request) {
+    sf_paper *paper;
+    const sf_status status = open_entry(&paper, entry, (sf_paper_scale)request->options.scale, request);
+    if (status != SF_OK) return fail(status);
+    size_t count = 0;
+    const sf_planned_run *runs = sf_paper_study(paper) != NULL ? sf_study_runs(sf_paper_study(paper), &count) : NULL;
+    sf_planned_run *grown = realloc(all->runs, (all->count + count + 1) * sizeof *grown);
+    if (grown != NULL) {
+        all->runs = grown;
+        if (count > 0) memcpy(grown + all->count, runs, count * sizeof *runs);
+        all->count += count;
+    } else {
+        fail_usage("no memory left to plan %zu runs", all->count + count);
+    }
+    sf_paper_close(paper);
+    return grown != NULL ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* Entries share runs, so the runs of all of them are dealt together. */
+static int open_share_of_all(cli_share *out, const cli_request *request) {
+    plan all = {0};
+    int code = EXIT_DONE;
+    *out = (cli_share){0};
+    for (size_t i = 1; i < request->word_count && code == EXIT_DONE && sf_options_given(&request->options, "shard");
+         i++) {
+        size_t entry = 0;
+        (void)sf_paper_find(&entry, request->words[i]); /* checked before */
+        code = add_entry(&all, entry, request);
+    }
+    if (code == EXIT_DONE) code = open_share(out, all.runs, all.count, &request->options);
+    free(all.runs);
+    return code;
+}
+
+static int run_each(json_t *results, sf_store *store, const cli_request *request, const cli_share *share) {
+    cli_share rest = *share;
+    int code = EXIT_DONE;
+    for (size_t i = 1; i < request->word_count && code == EXIT_DONE; i++) {
+        size_t entry = 0, count = 0;
+        (void)sf_paper_find(&entry, request->words[i]); /* checked before */
+        code = run_entry(&count, results, entry, store, request, &rest);
+        if (rest.places != NULL) rest.places += count;
+    }
+    return code;
+}
+
+static int run_entries(const cli_request *request, const cli_share *share) {
     const sf_options *options = &request->options;
     sf_store *store = NULL;
     const sf_status status = needs_store(request) ? sf_store_open(&store, options->store, SF_STORE_WRITE) : SF_OK;
     if (status != SF_OK) return fail(status);
     json_t *results = options->json ? json_array() : NULL;
-    int code = EXIT_DONE;
-    for (size_t i = 1; i < request->word_count && code == EXIT_DONE; i++) {
-        size_t entry = 0;
-        (void)sf_paper_find(&entry, request->words[i]); /* checked before */
-        code = run_entry(results, entry, store, request);
-    }
+    const int code = run_each(results, store, request, share);
     sf_store_close(store);
+    if (code == EXIT_DONE) tell_how_to_join(share, options);
     if (results == NULL) return code == EXIT_DONE ? finish_output() : code;
     if (code == EXIT_DONE) return print_json(results);
     json_decref(results);
@@ -257,8 +316,13 @@ static int check_and_run(const cli_request *request) {
         const sf_paper_info info = sf_paper_describe(entry, (sf_paper_scale)request->options.scale);
         if (info.unavailable != NULL) return fail_usage("%s cannot be run yet: it %s", info.id, info.unavailable);
     }
-    const int code = check_figures(&request->options);
-    return code == EXIT_DONE ? run_entries(request) : code;
+    cli_share share;
+    int code = check_figures(&request->options);
+    if (code != EXIT_DONE) return code;
+    code = open_share_of_all(&share, request);
+    if (code == EXIT_DONE) code = run_entries(request, &share);
+    close_share(&share);
+    return code;
 }
 
 static void print_told(const sf_paper_info *info, sf_paper_scale scale, const sf_paper_result *result, bool brief) {
@@ -298,7 +362,8 @@ static int tell_all(sf_store *store, const cli_request *request) {
     const sf_options *options = &request->options;
     if (*options->out != '\0') {
         const sf_paper_scale scale = sf_options_given(options, "scale") ? (sf_paper_scale)options->scale : SF_SCALES;
-        const sf_status status = sf_paper_write(options->out, scale, store, (sf_precision)request->config.precision);
+        const sf_paper_machine machine = machine_of(request);
+        const sf_status status = sf_paper_write(options->out, scale, store, &machine);
         if (status != SF_OK) return fail(status);
         if (!options->quiet && strcmp(options->out, "-") != 0) printf("written: %s\n", on_one_line(options->out));
         return finish_output();
@@ -329,6 +394,8 @@ static int run(const cli_request *request) {
         return fail_usage("out has no effect without 'paper status'; leave it out");
     if (strcmp(what, "run") != 0 && *request->options.figures != '\0')
         return fail_usage("figures has no effect without 'paper run'; leave it out");
+    if (strcmp(what, "run") != 0 && sf_options_given(&request->options, "shard"))
+        return fail_usage("shard has no effect without 'paper run'; leave it out");
     if (strcmp(what, "list") == 0) return read_only(request, list_all);
     if (strcmp(what, "status") == 0) return read_only(request, tell_all);
     if (strcmp(what, "run") == 0) return check_and_run(request);
@@ -349,7 +416,7 @@ const cli_verb verb_paper = {
         "A difference that is not significant neither agrees nor disagrees. Figures 21 and 22 are formulas and need\n"
         "no run.\n"
         "example: semfocus paper run tab-6 --scale smoke\n",
-    .groups = SF_GROUP_PAPER | SF_GROUP_SAVING | SF_GROUP_OUT | COMMON_GROUPS,
+    .groups = SF_GROUP_PAPER | SF_GROUP_SAVING | SF_GROUP_SHARD | SF_GROUP_OUT | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = (size_t)-1,
     .first_word = "list|run|status",

@@ -85,9 +85,10 @@ bool has_several_tasks(const sf_study *study) {
 }
 
 bool progress_open(progress *shown, const sf_study *study, sf_store *store, atomic_int *stop, const sf_options *options,
-                   cli_detail detail) {
+                   const cli_share *share, cli_detail detail) {
     const bool silent = options->quiet != 0 || options->json != 0;
     *shown = (progress){.study = study,
+                        .share = share,
                         .store = store,
                         .stop = stop,
                         .several_tasks = has_several_tasks(study),
@@ -109,8 +110,10 @@ bool progress_open(progress *shown, const sf_study *study, sf_store *store, atom
         const sf_group *group = sf_study_group(study, g);
         for (size_t m = 0; m < group->runs; m++) shown->each[sf_study_member(study, g, m)].group = g;
     }
+    shown->ours = count_ours(share, shown->count);
     for (size_t i = 0; i < shown->count; i++) {
         char name[NAME_SIZE];
+        if (!is_ours(share, i)) continue;
         name_of(name, shown, i);
         if ((int)strlen(name) > shown->left_width) shown->left_width = (int)strlen(name);
         shown->each[i].epochs_left = (size_t)shown->runs[i].config.epochs;
@@ -124,19 +127,22 @@ static void print_heading(progress *shown) {
     if (shown->silent || shown->headed) return;
     shown->headed = true;
     const sf_config *config = &shown->runs[0].config;
+    char ranks[48] = "";
+    if (sf_ranks_count() > 1) snprintf(ranks, sizeof ranks, " on %zu MPI ranks", sf_ranks_count());
+    if (print_share(shown->share)) printf("%s\n%s", ranks, shown->detail == EVERY_RUN ? "\n" : "");
     if (shown->detail == EVERY_RUN) {
-        printf("%zu run%s\n\n", shown->count, plural(shown->count));
+        if (shown->share->places == NULL) printf("%zu run%s%s\n\n", shown->ours, plural(shown->ours), ranks);
         return;
     }
     if (shown->several_tasks) {
-        printf("%zu runs\n\n", shown->count);
+        printf("%zu run%s%s\n\n", shown->ours, plural(shown->ours), ranks);
     } else {
-        printf("%s: %zu run%s, %lld block%s of width %lld, up to %lld epochs\n\n", on_one_line(shown->runs[0].task),
-               shown->count, plural(shown->count), (long long)config->blocks, plural((size_t)config->blocks),
+        printf("%s: %zu run%s%s, %lld block%s of width %lld, up to %lld epochs\n\n", on_one_line(shown->runs[0].task),
+               shown->ours, plural(shown->ours), ranks, (long long)config->blocks, plural((size_t)config->blocks),
                (long long)config->width, (long long)config->epochs);
     }
-    printf("%-*s %6s  %10s %9s  %13s %12s\n", shown->left_width, shown->count > 1 ? "run" : "training accuracy",
-           "epoch", "train loss", "train acc", "held-out loss", "held-out acc");
+    printf("%-*s %6s  %10s %9s  %13s %12s\n", shown->left_width, shown->ours > 1 ? "run" : "training accuracy", "epoch",
+           "train loss", "train acc", "held-out loss", "held-out acc");
 }
 
 static void clear_line(const progress *shown) {
@@ -145,7 +151,7 @@ static void clear_line(const progress *shown) {
 
 static void print_row(const progress *shown, size_t run, const sf_epoch *row) {
     char left[NAME_SIZE];
-    if (shown->count > 1) {
+    if (shown->ours > 1) {
         name_of(left, shown, run);
     } else { /* a bar from 0 to 100 % */
         const int filled = (int)(row->train_accuracy / 100.0 * BAR + 0.5);
@@ -172,7 +178,7 @@ static void draw_line(progress *shown, size_t step, size_t steps) {
     snprintf(
         line, sizeof line,
         "%zu/%zu runs  %.2f epochs/s  at most %d:%02d left  %s epoch %zu  train %.2f%%  held-out %.2f%%  loss %.4f",
-        shown->finished, shown->count, rate, (int)(left / 60), (int)left % 60, name, shown->last.epoch,
+        shown->finished, shown->ours, rate, (int)(left / 60), (int)left % 60, name, shown->last.epoch,
         shown->last.train_accuracy, shown->last.heldout_accuracy, shown->last.train_loss);
     if (shown->terminal)
         redraw(line);
@@ -204,7 +210,7 @@ static void print_finished(progress *shown, size_t run) {
     char name[NAME_SIZE];
     if (sf_store_find(&stored, shown->store, shown->runs[run].id) != SF_OK) return;
     name_of(name, shown, run);
-    printf("%*zu/%zu  %-*s ", 5, shown->finished, shown->count, shown->left_width, name);
+    printf("%*zu/%zu  %-*s ", 5, shown->finished, shown->ours, shown->left_width, name);
     if (strcmp(stored.status, "diverged") == 0)
         printf("diverged in epoch %zu\n", stored.diverged_epoch);
     else if (stored.converged_epoch > 0)
@@ -237,7 +243,7 @@ static void finish_run(progress *shown, size_t run) {
     take_off(shown, run, SIZE_MAX);
     if (shown->silent) return;
     if (shown->detail == EVERY_RUN && started) print_finished(shown, run);
-    if (shown->detail == EVERY_EPOCH && !shown->started && shown->count == 1)
+    if (shown->detail == EVERY_EPOCH && !shown->started && shown->ours == 1)
         print_stored(shown, run, (size_t)shown->runs[run].config.epochs);
 }
 
@@ -288,7 +294,7 @@ void progress_close(progress *shown) {
     clear_line(shown);
     free(shown->each);
     if (shown->detail == EVERY_RUN && shown->kept > 0 && !shown->silent)
-        printf("%zu of %zu runs were already done\n", shown->kept, shown->count);
+        printf("%zu of %zu runs were already done\n", shown->kept, shown->ours);
     if (shown->headed) putchar('\n');
 }
 
@@ -302,16 +308,17 @@ static bool lacks_measures(const sf_planned_run *plan, sf_store *store, size_t e
     return measured < last / every + 1;
 }
 
-void tell_unmeasured(const sf_study *study, sf_store *store, size_t every) {
+void tell_unmeasured(const sf_study *study, sf_store *store, const cli_share *share, size_t every) {
     size_t count, lacking = 0;
     if (every == 0) return;
     const sf_planned_run *runs = sf_study_runs(study, &count);
-    for (size_t i = 0; i < count; i++) lacking += lacks_measures(&runs[i], store, every);
+    const size_t ours = count_ours(share, count);
+    for (size_t i = 0; i < count; i++) lacking += is_ours(share, i) && lacks_measures(&runs[i], store, every);
     if (lacking > 0)
         fprintf(stderr,
                 "semfocus: %zu of %zu run%s had epochs in the store that were trained without this --every; they are "
                 "not measured again; use another --store to start from scratch\n",
-                lacking, count, plural(count));
+                lacking, ours, plural(ours));
 }
 
 /* The parts of a sentence; each but the first after a semicolon. */

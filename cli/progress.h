@@ -7,6 +7,8 @@
 typedef struct progress {
     const sf_planned_run *runs; /* [count] */
     size_t count;
+    const cli_share *share;
+    size_t ours; /* runs of the share */
     const sf_study *study;
     struct shown_run {
         size_t group, epochs_left; /* at most */
@@ -28,7 +30,7 @@ typedef struct progress {
 
 /* False, with a sentence, where there is no memory left. */
 bool progress_open(progress *shown, const sf_study *study, sf_store *store, atomic_int *stop, const sf_options *options,
-                   cli_detail detail);
+                   const cli_share *share, cli_detail detail);
 void progress_event(void *shown, const sf_event *event);
 void progress_close(progress *shown);
 
@@ -48,7 +50,7 @@ void moving_line_close(moving_line *line);
 bool has_several_tasks(const sf_study *study);
 
 /* A sentence on standard error if --every asks for measures of epochs that were trained without it. */
-void tell_unmeasured(const sf_study *study, sf_store *store, size_t every);
+void tell_unmeasured(const sf_study *study, sf_store *store, const cli_share *share, size_t every);
 
 /* One sentence on how a run ended, or where it stands. */
 void print_ending(const sf_stored_run *run, bool with_task);

@@ -286,6 +286,10 @@ const char *report_path(const sf_options *options) {
     return *options->out != '\0' ? options->out : "report.html";
 }
 
+bool wants_page(const sf_options *options) {
+    return *options->shard == '\0' || *options->out != '\0';
+}
+
 static int refuse_figures(const char *folder, const char *why) {
     fail_usage("figures cannot be written to the folder '%.300s': %s; name another with --figures", folder, why);
     return EXIT_FAILED;
@@ -309,9 +313,9 @@ int write_report(const sf_study *study, sf_store *store, const cli_request *requ
         const int code = print_plot(study);
         if (code != EXIT_DONE) return code;
     }
-    sf_status status = sf_report_write(study, store, path, request->command);
+    sf_status status = wants_page(options) ? sf_report_write(study, store, path, request->command) : SF_OK;
     if (status != SF_OK) return fail(status);
-    if (tells) printf("report: %s\n", on_one_line(path));
+    if (tells && wants_page(options)) printf("report: %s\n", on_one_line(path));
     if (*options->figures != '\0') {
         status = sf_report_write_figures(study, store, options->figures);
         if (status != SF_OK) return fail(status);

@@ -28,26 +28,29 @@ sf_status open_if_there(sf_store **store, const char *folder) {
     return status == SF_BAD_INPUT && is_nothing_there(folder) ? SF_OK : status;
 }
 
-int run_study(const sf_study *study, sf_store *store, const sf_options *options, cli_detail detail, bool *done) {
+int run_study(const sf_study *study, sf_store *store, const sf_options *options, const cli_share *share,
+              cli_detail detail, bool *done) {
     progress state;
     *done = false;
     atomic_int *stop = watch_for_stop();
     const sf_session session = {.runs = sf_study_runs(study, &state.count),
                                 .count = state.count,
+                                .places = share->places,
                                 .execution = &options->execution,
                                 .stop = stop,
                                 .on_event = progress_event,
                                 .context = &state};
-    if (!progress_open(&state, study, store, stop, options, detail)) return EXIT_FAILED;
+    if (!progress_open(&state, study, store, stop, options, share, detail)) return EXIT_FAILED;
+    const bool several = state.ours > 1;
     const sf_status status = sf_session_run(store, &session);
     progress_close(&state);
     const int signalled = ended_by_signal();
     if (state.output_failed) return finish_output();
     if (signalled != EXIT_DONE || (status == SF_INTERRUPTED && state.failed == 0)) return tell_stopped(options->store);
-    *done =
-        status == SF_OK || (session.count > 1 && ((detail == EVERY_EPOCH && state.failed > 0) || state.finished > 0));
-    if (*done) tell_unmeasured(study, store, (size_t)options->execution.measure_every);
+    if (status == SF_UNSUPPORTED) return fail(status); /* refused as a whole */
+    *done = status == SF_OK || (several && ((detail == EVERY_EPOCH && state.failed > 0) || state.finished > 0));
+    if (*done) tell_unmeasured(study, store, share, (size_t)options->execution.measure_every);
     if (status == SF_OK) return EXIT_DONE;
-    if (session.count > 1 || state.failed == 0) fail(status); /* a single run's sentence was printed when it failed */
+    if (several || state.failed == 0) fail(status); /* a single run's sentence was printed when it failed */
     return EXIT_FAILED;
 }

@@ -265,7 +265,7 @@ static sf_status open_theory(sf_theory **out, sf_store *store, const sf_stored_r
                           &(sf_theory_options){.at = (sf_weights_at)options->at,
                                                .split = (sf_split)options->split,
                                                .samples = samples_for(options, preset),
-                                               .threads = (size_t)options->execution.threads,
+                                               .execution = options->execution,
                                                .perturbed = options->perturbed,
                                                .direction_seed = (uint32_t)options->direction_seed,
                                                .share = 1});

@@ -13,7 +13,7 @@ static void append_row(void *curve, const sf_epoch *row) {
 }
 
 /* Prints the runs as they are now stored: as JSON, or one sentence per run. */
-static int print_runs(sf_store *store, const sf_study *study, bool json) {
+static int print_runs(sf_store *store, const sf_study *study, const cli_share *share, bool json) {
     json_t *rows = json_array();
     const bool with_tasks = has_several_tasks(study);
     sf_status status = SF_OK;
@@ -21,6 +21,7 @@ static int print_runs(sf_store *store, const sf_study *study, bool json) {
     const sf_planned_run *runs = sf_study_runs(study, &count);
     for (size_t i = 0; i < count && status == SF_OK; i++) {
         sf_stored_run run;
+        if (!is_ours(share, i)) continue;
         status = sf_store_find(&run, store, runs[i].id);
         if (status == SF_OK && json) {
             json_t *row = run_as_json(&run), *curve = json_array();
@@ -44,26 +45,36 @@ static sf_status set_default(sf_study *study, const char *name) {
     return status == SF_OK ? sf_study_set(study, name, setting->initial) : status;
 }
 
+static int train_share(const sf_study *study, const cli_share *share, const sf_options *options) {
+    sf_store *store;
+    bool done;
+    const sf_status status = sf_store_open(&store, options->store, SF_STORE_WRITE);
+    if (status != SF_OK) return fail(status);
+    int code = run_study(study, store, options, share, EVERY_EPOCH, &done);
+    if (done) {
+        const int printed = print_runs(store, study, share, options->json != 0);
+        if (code == EXIT_DONE) code = printed;
+        tell_how_to_join(share, options);
+    }
+    sf_store_close(store);
+    return code;
+}
+
 static int run(const cli_request *request) {
     sf_options options;
     sf_study *study = request->study;
-    sf_store *store = NULL;
     sf_status status = set_default(study, "attention"); /* one of each, unless set */
     if (status == SF_OK) status = set_default(study, "seed");
     if (status == SF_OK) status = sf_study_add_tasks(study, request->words[0]);
     sf_study_options(&options, study);
     if (status == SF_OK) status = sf_study_plan(study); /* everything is checked before anything is written */
-    if (status == SF_OK) status = sf_store_open(&store, options.store, SF_STORE_WRITE);
-    int code = status == SF_OK ? EXIT_DONE : fail(status);
-    if (code == EXIT_DONE) {
-        bool done;
-        code = run_study(study, store, &options, EVERY_EPOCH, &done);
-        if (done) {
-            const int printed = print_runs(store, study, options.json != 0);
-            if (code == EXIT_DONE) code = printed;
-        }
-    }
-    sf_store_close(store);
+    if (status != SF_OK) return fail(status);
+    size_t count;
+    cli_share share;
+    const sf_planned_run *runs = sf_study_runs(study, &count);
+    int code = open_share(&share, runs, count, &options);
+    if (code == EXIT_DONE) code = train_share(study, &share, &options);
+    close_share(&share);
     return code;
 }
 
@@ -79,7 +90,7 @@ const cli_verb verb_train = {
         "one ends at once.\n"
         "examples: semfocus train even-pairs --attention topk:5 --stop-at 95\n"
         "          semfocus train even-pairs --attention full,topk:5 --seed 1,2,3 --epochs 20\n",
-    .groups = SF_RUN_GROUPS | SF_GROUP_SAVING | COMMON_GROUPS,
+    .groups = SF_RUN_GROUPS | SF_GROUP_SAVING | SF_GROUP_SHARD | COMMON_GROUPS,
     .lists = SEED_AND_ATTENTION_LISTS,
     .fewest_words = 1,
     .most_words = 1,

@@ -162,18 +162,89 @@ static bool sync_folder(const char *path) {
     return synced;
 }
 
+sf_status sf_atomic_append(sf_atomic_file *file, const void *bytes, size_t count) {
+    const char *at = bytes;
+    while (count > 0) {
+        const ssize_t written = write(fileno(file->stream), at, count);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return cannot_write(file->path);
+        at += written;
+        count -= (size_t)written;
+    }
+    return SF_OK;
+}
+
+static bool sync_file(const sf_atomic_file *file) {
+    return fflush(file->stream) == 0 && ferror(file->stream) == 0 && fsync(fileno(file->stream)) == 0;
+}
+
 /* The file is renamed while it is open, since closing it drops its lock. */
-sf_status sf_atomic_commit(sf_atomic_file *file) {
-    const bool good = fflush(file->stream) == 0 && ferror(file->stream) == 0 && fsync(fileno(file->stream)) == 0 &&
-                      rename(file->scratch, file->path) == 0;
+static sf_status put_in_place(sf_atomic_file *file) {
+    const bool good = rename(file->scratch, file->path) == 0;
     const sf_status status = good ? SF_OK : cannot_write(file->path);
     if (!good) unlink(file->scratch);
     replace_note(file->scratch, NULL);
     fclose(file->stream);
     file->stream = NULL;
-    SF_TRY(status);
-    if (sync_folder(file->path)) return SF_OK;
-    return sf_fail(SF_IO_ERROR, "'%s' is written, but its folder could not be synced: %s", file->path, strerror(errno));
+    return status;
+}
+
+static sf_status sync_folder_of(const char *path) {
+    if (sync_folder(path)) return SF_OK;
+    return sf_fail(SF_IO_ERROR, "'%s' is written, but its folder could not be synced: %s", path, strerror(errno));
+}
+
+sf_status sf_atomic_commit(sf_atomic_file *file) {
+    if (!sync_file(file)) {
+        const sf_status status = cannot_write(file->path);
+        sf_atomic_abandon(file);
+        return status;
+    }
+    SF_TRY(put_in_place(file));
+    return sync_folder_of(file->path);
+}
+
+typedef struct syncing {         /* files that several threads sync, each taking the next one */
+    const sf_atomic_file *files; /* [count] */
+    size_t count;
+    atomic_size_t next;
+    atomic_int why; /* the first failure; 0: none */
+    _Atomic(const sf_atomic_file *) failed;
+} syncing;
+
+static void *sync_the_next(void *context) {
+    syncing *s = context;
+    for (size_t i; (i = atomic_fetch_add(&s->next, 1)) < s->count && atomic_load(&s->why) == 0;) {
+        if (sync_file(&s->files[i])) continue;
+        int none = 0;
+        const int why = errno != 0 ? errno : EIO;
+        if (atomic_compare_exchange_strong(&s->why, &none, why)) atomic_store(&s->failed, &s->files[i]);
+    }
+    return NULL;
+}
+
+/* With more threads than cores, because the disk serves several requests at once. As many as can be started, and this
+ * one. */
+static void sync_together(syncing *s) {
+    enum { OTHERS = 15 };
+    pthread_t threads[OTHERS];
+    size_t started = 0;
+    while (started < OTHERS && started + 1 < s->count && pthread_create(&threads[started], NULL, sync_the_next, s) == 0)
+        started++;
+    sync_the_next(s);
+    for (size_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+}
+
+sf_status sf_atomic_commit_all(sf_atomic_file *files, size_t count) {
+    syncing s = {.files = files, .count = count};
+    if (count == 0) return SF_OK;
+    sync_together(&s);
+    errno = s.why;
+    sf_status status = s.why != 0 ? cannot_write(s.failed->path) : SF_OK;
+    for (size_t i = 0; i < count && status == SF_OK; i++) status = put_in_place(&files[i]);
+    if (status == SF_OK) return sync_folder_of(files[0].path);
+    for (size_t i = 0; i < count; i++) sf_atomic_abandon(&files[i]);
+    return status;
 }
 
 void sf_atomic_abandon(sf_atomic_file *file) {
@@ -182,4 +253,11 @@ void sf_atomic_abandon(sf_atomic_file *file) {
     replace_note(file->scratch, NULL);
     fclose(file->stream);
     file->stream = NULL;
+}
+
+sf_status sf_atomic_write(const char *path, const void *bytes, size_t size) {
+    sf_atomic_file file;
+    SF_TRY(sf_atomic_open(&file, path));
+    fwrite(bytes, 1, size, file.stream); /* a failure shows in ferror() */
+    return sf_atomic_commit(&file);
 }

@@ -155,6 +155,23 @@ sf_status sf_safetensors_open(sf_safetensors **out, const char *path) {
     return SF_OK;
 }
 
+sf_status sf_safetensors_parse(sf_safetensors **out, const void *bytes, size_t size) {
+    *out = NULL;
+    sf_safetensors *file;
+    SF_TRY(SF_NEW(&file, 1));
+    sf_status status = SF_NEW(&file->bytes, size);
+    if (status == SF_OK) {
+        memcpy(file->bytes, bytes, size);
+        file->size = size;
+        status = parse(file);
+    }
+    if (status == SF_OK)
+        *out = file;
+    else
+        sf_safetensors_close(file);
+    return status;
+}
+
 void sf_safetensors_close(sf_safetensors *file) {
     if (file == NULL) return;
     json_decref(file->header);
@@ -175,6 +192,11 @@ const sf_tensor *sf_safetensors_find(const sf_safetensors *file, const char *nam
 
 const char *sf_safetensors_metadata(const sf_safetensors *file, const char *key) {
     return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
+}
+
+const unsigned char *sf_safetensors_bytes(const sf_safetensors *file, size_t *size) {
+    *size = file->size;
+    return file->bytes;
 }
 
 uint64_t sf_safetensors_hash(const sf_safetensors *file) {
@@ -215,6 +237,35 @@ static char *header_text(const sf_tensor *tensors, size_t count, const char *con
     return NULL;
 }
 
+static void write_length(unsigned char out[LENGTH_BYTES], size_t length) {
+    for (size_t i = 0; i < LENGTH_BYTES; i++) out[i] = (unsigned char)(length >> 8 * i);
+}
+
+static unsigned char *append(unsigned char *at, const void *bytes, size_t count) {
+    memcpy(at, bytes, count);
+    return at + count;
+}
+
+sf_status sf_safetensors_encode(unsigned char **bytes, size_t *size, const sf_tensor *tensors, size_t count,
+                                const char *const *metadata, uint64_t *hash) {
+    *bytes = NULL;
+    char *header = header_text(tensors, count, metadata);
+    if (header == NULL) return sf_fail(SF_NO_MEMORY, "no memory left for the header of a file of tensors");
+    const size_t length = strlen(header);
+    *size = LENGTH_BYTES + length;
+    for (size_t i = 0; i < count; i++) *size += tensors[i].size;
+    const sf_status status = SF_NEW(bytes, *size);
+    if (status == SF_OK) {
+        unsigned char *at = *bytes;
+        write_length(at, length);
+        at = append(at + LENGTH_BYTES, header, length);
+        for (size_t i = 0; i < count; i++) at = append(at, tensors[i].bytes, tensors[i].size);
+        if (hash != NULL) *hash = sf_hash(SF_HASH_START, *bytes, *size);
+    }
+    free(header);
+    return status;
+}
+
 static void put(FILE *stream, const void *bytes, size_t count, uint64_t *hash) {
     fwrite(bytes, 1, count, stream); /* failures show in ferror() */
     *hash = sf_hash(*hash, bytes, count);
@@ -230,7 +281,7 @@ sf_status sf_safetensors_write(const char *path, const sf_tensor *tensors, size_
     if (status == SF_OK) {
         unsigned char length[LENGTH_BYTES];
         uint64_t sum = SF_HASH_START;
-        for (size_t i = 0; i < LENGTH_BYTES; i++) length[i] = (unsigned char)(strlen(header) >> 8 * i);
+        write_length(length, strlen(header));
         put(file.stream, length, sizeof length, &sum);
         put(file.stream, header, strlen(header), &sum);
         for (size_t i = 0; i < count; i++) put(file.stream, tensors[i].bytes, tensors[i].size, &sum);

@@ -10,7 +10,13 @@ typedef struct sf_batch {
     const int32_t *tokens; /* [B,T], padding and global tokens included */
     const int32_t *labels; /* [B] */
     size_t B;
+    const uint32_t *last; /* [B]: the position that the readout `last` reads; NULL: the last one before the globals */
 } sf_batch;
+
+/* The position that the readout `last` reads of a sequence. */
+static inline size_t sf_batch_last(const sf_batch *batch, const sf_shape *shape, size_t n) {
+    return batch->last != NULL ? batch->last[n] : shape->T - shape->attention.globals - 1;
+}
 
 /* When a batch is computed: the address of its dropout and of its random keys. */
 typedef struct sf_moment {
@@ -44,16 +50,29 @@ typedef struct sf_attention_view { /* the attention of a block on one sequence; 
     const float *input;            /* [T,Cp]: what q, k and v are computed from */
     const float *q, *k, *v;        /* [T,H,Cp], rows `stride` apart */
     size_t stride;
-    const uint32_t *chosen;                 /* [H,offsets[T]]: keys chosen during forward; NULL: by position */
-    const size_t *offsets;                  /* [T+1]: where those of a query begin */
-    const uint32_t *counts;                 /* [H,T]: how many a query keeps; NULL: all up to the next */
+    const uint32_t *chosen; /* [H,offsets[T]]: keys chosen during forward; NULL: by position */
+    const size_t *offsets;  /* [T+1]: where those of a query begin */
+    const uint32_t *counts; /* [H,T]: how many a query keeps; NULL: all up to the next */
+    /* Instead of `chosen`, where the lists are not stored: computes them again and returns their number. */
+    size_t (*keep)(uint32_t *kept /* [2T] */, void *keeper, size_t head, size_t query);
+    void *keeper;
     const float *context;                   /* [T,H,Cp] */
+    const float *hidden;                    /* [T,Fp]: what the MLP's activation is applied to */
     const float *attention_rstd, *mlp_rstd; /* [T]: what the two norms multiplied their rows by */
 } sf_attention_view;
 
-/* The keys that a query keeps, where they were chosen during forward. */
-static inline const uint32_t *sf_view_chosen(size_t *count, const sf_attention_view *view, size_t T, size_t head,
-                                             size_t query) {
+/* Whether the view says which keys queries keep; if not, they depend on positions alone. */
+static inline bool sf_view_has_choices(const sf_attention_view *view) {
+    return view->chosen != NULL || view->keep != NULL;
+}
+
+/* The keys that a query keeps, where they were chosen during forward; `room` is used where lists are not stored. */
+static inline const uint32_t *sf_view_chosen(size_t *count, uint32_t *room /* [2T] */, const sf_attention_view *view,
+                                             size_t T, size_t head, size_t query) {
+    if (view->keep != NULL) {
+        *count = view->keep(room, view->keeper, head, query);
+        return room;
+    }
     const size_t begin = view->offsets[query];
     *count = view->counts != NULL ? view->counts[head * T + query] : view->offsets[query + 1] - begin;
     return view->chosen + head * view->offsets[T] + begin;

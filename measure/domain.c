@@ -18,7 +18,7 @@ typedef enum quantity {
 
 typedef struct workspace { /* one worker's */
     double *scores;        /* [T] */
-    uint32_t *kept;        /* [T] */
+    uint32_t *kept;        /* [2T] */
     uint32_t *degree;      /* [T] */
 } workspace;
 
@@ -130,7 +130,7 @@ static sf_status open_measurement(measurement *at) {
     SF_TRY(SF_NEW(&at->workspaces, at->observation->workers));
     for (size_t w = 0; w < at->observation->workers; w++) {
         SF_TRY(SF_NEW(&at->workspaces[w].scores, s->T));
-        SF_TRY(SF_NEW(&at->workspaces[w].kept, s->T));
+        SF_TRY(SF_NEW(&at->workspaces[w].kept, 2 * s->T));
         SF_TRY(SF_NEW(&at->workspaces[w].degree, s->T));
     }
     return SF_OK;

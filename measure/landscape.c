@@ -4,6 +4,7 @@
 
 #include "base/elementary.h"
 #include "base/sizes.h"
+#include "base/threads.h"
 #include "train/evaluator.h"
 
 double sf_lattice_step(const sf_lattice *lattice) {
@@ -111,73 +112,56 @@ static void move_to(float *weights, const sf_loss_plane *plane, double x, double
 typedef struct point_batch { /* points that are evaluated together */
     sf_evaluator evaluator;
     size_t room;
+    int threads;          /* that compute weights */
     float *weights;       /* [room,size] */
     const float **params; /* [room]: where they lie */
-    sf_evaluation *parts; /* [room], of one batch of the data */
-    double *losses;       /* [room] */
-    size_t *correct;      /* [room] */
+    sf_evaluation *sums;  /* [room] */
 } point_batch;
 
 static void close_points(point_batch *points) {
     sf_evaluator_close(&points->evaluator);
     sf_release(points->weights);
     sf_release(points->params);
-    sf_release(points->parts);
-    sf_release(points->losses);
-    sf_release(points->correct);
+    sf_release(points->sums);
 }
 
 static sf_status open_points(point_batch *points, const sf_loss_plane *plane, const sf_plane_request *request) {
     const size_t size = plane->model->size;
     SF_TRY(sf_evaluator_open(&points->evaluator, &request->machine, SF_EVALUATION_WORK, plane->model, SF_F32,
-                             sf_smaller(plane->data.B, SF_EVALUATION_BATCH), request->count));
+                             plane->data.B, request->count));
     sf_evaluator_obey(&points->evaluator, request->stop);
     points->room = points->evaluator.models;
+    points->threads = sf_threads_at_most(request->machine.threads);
     SF_TRY(sf_allocate((void **)&points->weights, points->room * size, sizeof *points->weights));
     SF_TRY(SF_NEW(&points->params, points->room));
-    SF_TRY(SF_NEW(&points->parts, points->room));
-    SF_TRY(SF_NEW(&points->losses, points->room));
-    SF_TRY(SF_NEW(&points->correct, points->room));
+    SF_TRY(SF_NEW(&points->sums, points->room));
     for (size_t s = 0; s < points->room; s++) points->params[s] = points->weights + s * size;
     return SF_OK;
 }
 
-/* Mean losses and correct labels of the first S weights over all of the data. */
-static sf_status evaluate(const point_batch *points, const sf_loss_plane *plane, size_t S) {
-    const sf_batch *data = &plane->data;
-    const size_t T = plane->model->shape.T;
+/* Computes the weights of S points. */
+static void place(const point_batch *points, const sf_loss_plane *plane, const sf_lattice *lattice,
+                  const size_t *which /* [S] */, size_t S) {
+#pragma omp parallel for num_threads(points->threads) if (points->threads > 1 && S > 1)
     for (size_t s = 0; s < S; s++) {
-        points->losses[s] = 0;
-        points->correct[s] = 0;
+        double x, y;
+        sf_lattice_locate(&x, &y, lattice, which[s]);
+        move_to(points->weights + s * plane->model->size, plane, x, y);
     }
-    for (size_t first = 0; first < data->B; first += SF_EVALUATION_BATCH) {
-        const sf_batch batch = {.tokens = data->tokens + first * T,
-                                .labels = data->labels + first,
-                                .B = sf_smaller(data->B - first, SF_EVALUATION_BATCH)};
-        const sf_moment moment = sf_evaluation_moment(plane->seed, SF_TRAINING, first);
-        SF_TRY(sf_evaluator_evaluate(&points->evaluator, points->parts, NULL, points->params, S, &batch, &moment));
-        for (size_t s = 0; s < S; s++) {
-            points->losses[s] += points->parts[s].loss;
-            points->correct[s] += points->parts[s].correct;
-        }
-    }
-    for (size_t s = 0; s < S; s++) points->losses[s] /= (double)data->B;
-    return SF_OK;
 }
 
 static sf_status evaluate_all(point_batch *points, const sf_loss_plane *plane, const sf_lattice *lattice,
                               const sf_plane_request *request) {
+    const sf_moment moment = sf_evaluation_moment(plane->seed, SF_TRAINING, 0);
     for (size_t first = 0; first < request->count; first += points->room) {
         const size_t S = sf_smaller(request->count - first, points->room);
+        place(points, plane, lattice, request->points + first, S);
+        SF_TRY(sf_evaluator_evaluate(&points->evaluator, points->sums, NULL, points->params, S, &plane->data, &moment));
         for (size_t s = 0; s < S; s++) {
-            double x, y;
-            sf_lattice_locate(&x, &y, lattice, request->points[first + s]);
-            move_to(points->weights + s * plane->model->size, plane, x, y);
-        }
-        SF_TRY(evaluate(points, plane, S));
-        for (size_t s = 0; s < S; s++)
-            if (!request->found(request->context, request->points[first + s], points->losses[s], points->correct[s]))
+            const double loss = points->sums[s].loss / (double)plane->data.B;
+            if (!request->found(request->context, request->points[first + s], loss, points->sums[s].correct))
                 return sf_fail(SF_INTERRUPTED, "stopped on request");
+        }
     }
     return SF_OK;
 }

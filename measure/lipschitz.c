@@ -416,7 +416,7 @@ static sf_status open_measurement(measurement *at) {
         SF_TRY(sf_attention_layer_create(&work->layer, s));
         SF_TRY(SF_NEW(&work->input, s->T * s->C));
         SF_TRY(SF_NEW(&work->scores, s->T));
-        SF_TRY(SF_NEW(&work->keys, s->H * s->T * s->T + s->T)); /* keep() may use room for T keys */
+        SF_TRY(SF_NEW(&work->keys, s->H * s->T * s->T + s->T)); /* sf_view_keep() may use room for 2 T keys */
         SF_TRY(SF_NEW(&work->offsets, s->H * s->T + 1));
     }
     return SF_OK;
@@ -470,6 +470,13 @@ static sf_status collect(sf_local_lipschitz *out, const measurement *at, const s
 sf_status sf_local_lipschitz_measure(sf_local_lipschitz **out, const sf_subject *subject,
                                      const sf_block_bounds *bounds /* [L] */) {
     *out = NULL;
+    const sf_attention *attention = &subject->model->shape.attention;
+    if (attention->transforms[0].part != NULL)
+        return sf_fail(SF_UNSUPPORTED, "the local Lipschitz constant is not computed for the score transform %s",
+                       attention->transforms[0].part->name);
+    if (sf_attention_weighs_matrix(attention))
+        return sf_fail(SF_UNSUPPORTED, "the local Lipschitz constant is not computed for the weighting %s",
+                       attention->weighting->name);
     sf_observation observation;
     sf_local_lipschitz *lipschitz = NULL;
     SF_TRY(sf_observation_open(&observation, subject, BATCH));

@@ -26,7 +26,7 @@ typedef struct tally { /* of queries with one separation */
 
 typedef struct workspace { /* one worker's */
     double *scores;        /* [T] */
-    uint32_t *kept;        /* [T] */
+    uint32_t *kept;        /* [2T] */
     tally *tallies;        /* [L,scales,SF_SEPARATION_BINS] */
 } workspace;
 
@@ -124,7 +124,7 @@ static sf_status open_measurement(measurement *at) {
     SF_TRY(SF_NEW(&at->workspaces, at->observation->workers));
     for (size_t w = 0; w < at->observation->workers; w++) {
         SF_TRY(SF_NEW(&at->workspaces[w].scores, s->T));
-        SF_TRY(SF_NEW(&at->workspaces[w].kept, s->T));
+        SF_TRY(SF_NEW(&at->workspaces[w].kept, 2 * s->T));
         SF_TRY(SF_NEW(&at->workspaces[w].tallies, s->L * at->scales * SF_SEPARATION_BINS));
     }
     return SF_OK;
@@ -181,7 +181,14 @@ sf_status sf_mask_stability_measure(sf_mask_stability **out, const sf_subject *s
     *out = NULL;
     const sf_shape *s = &subject->model->shape;
     const sf_selector *selector = s->attention.selector;
-    const bool fixed = (selector->selects_by & (SF_BY_SCORE | SF_BY_VECTORS)) == 0;
+    const bool fixed = (sf_attention_selects_by(&s->attention) & (SF_BY_SCORE | SF_BY_VECTORS)) == 0;
+    const bool is_plain = !sf_attention_has_extras(&s->attention) && s->attention.globals == 0 &&
+                          !s->attention.causal && sf_attention_score_steps(&s->attention) == 0;
+    if (!fixed && selector->keeps_k && selector->separates_scores && !is_plain)
+        return sf_fail(SF_UNSUPPORTED,
+                       "mask stability is not defined for the selector %s with extras, score "
+                       "transforms or a causal model",
+                       selector->name);
     if (!fixed && !(selector->keeps_k && selector->separates_scores))
         return sf_fail(
             SF_UNSUPPORTED,

@@ -19,6 +19,7 @@ sf_status sf_observation_open(sf_observation *out, const sf_subject *subject, si
     if (status == SF_OK) out->workers = sf_evaluator_workers(&out->evaluator);
     if (status == SF_OK) status = SF_NEW(&out->tokens, out->batch * T);
     if (status == SF_OK) status = SF_NEW(&out->labels, out->batch);
+    if (status == SF_OK) status = SF_NEW(&out->last, out->batch);
     if (status != SF_OK) sf_observation_close(out);
     return status;
 }
@@ -27,13 +28,15 @@ void sf_observation_close(sf_observation *observation) {
     sf_evaluator_close(&observation->evaluator);
     sf_release(observation->tokens);
     sf_release(observation->labels);
+    sf_release(observation->last);
     *observation = (sf_observation){0};
 }
 
 static void place(const sf_observation *observation, size_t n, size_t i) {
     const sf_shape *s = &observation->subject.model->shape;
     const sf_dataset *set = data_of(&observation->subject);
-    sf_run_data_lay_out(observation->tokens + n * s->T, observation->subject.data, set, i, s->T, s->attention.globals);
+    observation->last[n] = sf_run_data_lay_out(observation->tokens + n * s->T, observation->subject.data, set, i, s->T,
+                                               s->attention.globals);
     observation->labels[n] = sf_dataset_label(set, i);
 }
 
@@ -51,7 +54,8 @@ static sf_moment moment_of(const sf_observation *observation) {
 }
 
 sf_status sf_observation_run(const sf_observation *observation, const sf_observer *observer, double noise) {
-    const sf_batch batch = {.tokens = observation->tokens, .labels = observation->labels, .B = observation->now};
+    const sf_batch batch = {
+        .tokens = observation->tokens, .labels = observation->labels, .B = observation->now, .last = observation->last};
     sf_moment moment = moment_of(observation);
     moment.noise = noise;
     return sf_evaluator_observe(&observation->evaluator, observer, observation->subject.params, &batch, &moment);
@@ -70,14 +74,14 @@ void sf_view_scores(double *scores /* [T] */, const sf_attention_view *view, con
     }
 }
 
-size_t sf_view_keep(uint32_t *kept /* [T] */, const sf_observation *observation, const sf_attention_view *view,
+size_t sf_view_keep(uint32_t *kept /* [2T] */, const sf_observation *observation, const sf_attention_view *view,
                     const double *scores /* [T] */, size_t head, size_t query) {
     const sf_shape *s = &observation->subject.model->shape;
     const sf_moment moment = moment_of(observation);
     if (sf_attention_needs_head(&s->attention)) {
         size_t count;
-        const uint32_t *chosen = sf_view_chosen(&count, view, s->T, head, query);
-        memcpy(kept, chosen, count * sizeof *kept);
+        const uint32_t *chosen = sf_view_chosen(&count, kept, view, s->T, head, query);
+        if (chosen != kept) memcpy(kept, chosen, count * sizeof *kept);
         return count;
     }
     sf_draws draws = sf_query_draws(

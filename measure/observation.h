@@ -23,6 +23,7 @@ typedef struct sf_observation {
     size_t workers;  /* that call the observer */
     int32_t *tokens; /* [batch,T] */
     int32_t *labels; /* [batch] */
+    uint32_t *last;  /* [batch] */
 } sf_observation;
 
 sf_status sf_observation_open(sf_observation *out, const sf_subject *subject, size_t batch);
@@ -40,7 +41,7 @@ void sf_view_scores(double *scores /* [T] */, const sf_attention_view *view, con
                     size_t query);
 
 /* The keys that the query keeps given those scores, in ascending order; returns their number. */
-size_t sf_view_keep(uint32_t *kept /* [T] */, const sf_observation *observation, const sf_attention_view *view,
+size_t sf_view_keep(uint32_t *kept /* [2T] */, const sf_observation *observation, const sf_attention_view *view,
                     const double *scores /* [T] */, size_t head, size_t query);
 
 /* Least kept score minus the largest other one; the other way round for a selector that keeps the smallest. Infinite if

@@ -6,6 +6,7 @@
 #include "base/stop.h"
 #include "measure/conditions.h"
 #include "measure/quantiles.h"
+#include "measure/sharpness.h"
 #include "train/evaluator.h"
 
 enum {
@@ -17,9 +18,11 @@ const double sf_quantile_percents[SF_QUANTILES] = {0, 1, 5, 10, 25, 50, 75, 90, 
 
 const char *sf_measure_name(sf_measure measure) {
     static const char *const names[SF_MEASURES] = {
-        [SF_DISPERSION] = "delta_s",  [SF_KEPT_DISPERSION] = "delta_h", [SF_SEPARATION] = "separation",
-        [SF_IN_DEGREE] = "in_degree", [SF_LN_STABILITY] = "ln_xi",      [SF_CONDITION_W] = "w",
-        [SF_CONDITION_X] = "x",
+        [SF_DISPERSION] = "delta_s",    [SF_KEPT_DISPERSION] = "delta_h",
+        [SF_SEPARATION] = "separation", [SF_IN_DEGREE] = "in_degree",
+        [SF_LN_STABILITY] = "ln_xi",    [SF_CONDITION_W] = "w",
+        [SF_CONDITION_X] = "x",         [SF_EFFECTIVE_KEYS] = "effective_keys",
+        [SF_ENTROPY] = "entropy",
     };
     return names[measure];
 }
@@ -33,17 +36,22 @@ typedef struct tally { /* of one block, by one worker */
 
 typedef struct seen_query {
     double dispersion, kept_dispersion, separation;
+    sf_sharpness sharpness;
     size_t kept;
+    bool leaves_others; /* not every visible key is kept: there is something to be separated from */
 } seen_query;
 
 typedef struct workspace {  /* one worker's */
     tally *blocks;          /* [L] */
     double *queries, *keys; /* [panels,C,SIDE]: one head's */
     double *scores;         /* [SIDE,panels * SIDE] */
-    uint32_t *kept;         /* [T] */
-    bool *is_kept;          /* [T] */
-    uint32_t *degrees;      /* [T] */
-    seen_query *seen;       /* [T] */
+    uint32_t *kept;         /* [2T] */
+    uint32_t *every;        /* [T]: 0, 1, 2, ... */
+    double *steps;          /* [score transforms + 1,T] */
+    sf_weighed weighed;
+    bool *is_kept;     /* [T] */
+    uint32_t *degrees; /* [T] */
+    seen_query *seen;  /* [T] */
 } workspace;
 
 struct sf_meter {
@@ -54,12 +62,13 @@ struct sf_meter {
     size_t workers;
     tally *totals; /* [L+1]: blocks, and all of them */
     int32_t *tokens, *labels;
+    uint32_t *last;
     const sf_moment *moment; /* of the batch that is observed */
     const atomic_int *stop;  /* may be NULL */
 };
 
 static bool keeps_all(const sf_shape *shape) {
-    return shape->attention.selector == &sf_selector_full;
+    return sf_attention_keeps_visible(&shape->attention);
 }
 
 size_t sf_sink_keys(const sf_shape *shape) {
@@ -68,12 +77,14 @@ size_t sf_sink_keys(const sf_shape *shape) {
 
 /* If not, the number of kept keys is measured. */
 static bool has_nominal_number(const sf_shape *shape) {
+    if (shape->attention.causal || sf_attention_has_extras(&shape->attention)) return false;
     return keeps_all(shape) || shape->attention.selector->keeps_k;
 }
 
 bool sf_has_separation(const sf_shape *shape) {
     const sf_selector *selector = shape->attention.selector;
-    return selector->separates_scores && !(selector->keeps_k && shape->attention.k >= shape->T);
+    return selector->separates_scores && !sf_attention_has_extras(&shape->attention) && shape->attention.globals == 0 &&
+           !(selector->keeps_k && shape->attention.k >= shape->T);
 }
 
 static void clear_tally(tally *t) {
@@ -88,6 +99,9 @@ static void close_workspace(workspace *b, size_t L) {
     sf_release(b->keys);
     sf_release(b->scores);
     sf_release(b->kept);
+    sf_release(b->every);
+    sf_release(b->steps);
+    sf_weighed_close(&b->weighed);
     sf_release(b->is_kept);
     sf_release(b->degrees);
     sf_release(b->seen);
@@ -99,7 +113,11 @@ static sf_status open_workspace(workspace *b, const sf_shape *s) {
     SF_TRY(SF_NEW(&b->queries, s->C * panels));
     SF_TRY(SF_NEW(&b->keys, s->C * panels));
     SF_TRY(SF_NEW(&b->scores, SIDE * panels));
-    SF_TRY(SF_NEW(&b->kept, s->T));
+    SF_TRY(SF_NEW(&b->kept, 2 * s->T));
+    SF_TRY(SF_NEW(&b->every, s->T));
+    for (size_t j = 0; j < s->T; j++) b->every[j] = (uint32_t)j;
+    SF_TRY(SF_NEW(&b->steps, (sf_attention_score_steps(&s->attention) + 1) * s->T));
+    SF_TRY(sf_weighed_open(&b->weighed, s));
     SF_TRY(SF_NEW(&b->is_kept, s->T));
     SF_TRY(SF_NEW(&b->degrees, s->T));
     return SF_NEW(&b->seen, s->T);
@@ -109,12 +127,13 @@ static sf_status open_meter(sf_meter *meter, const sf_machine *machine) {
     const sf_shape *s = &meter->model->shape;
     SF_TRY(sf_evaluator_open(&meter->evaluator, machine, SF_OBSERVATION_WORK, meter->model, SF_F32, BATCH, 1));
     meter->workers = sf_evaluator_workers(&meter->evaluator);
-    if (s->attention.selector->selects_by == SF_BY_POSITION && !keeps_all(s))
+    if (sf_attention_selects_by(&s->attention) == SF_BY_POSITION && !keeps_all(s))
         SF_TRY(sf_pattern_create(&meter->pattern, &s->attention, s->T));
     SF_TRY(SF_NEW(&meter->workspaces, meter->workers));
     for (size_t w = 0; w < meter->workers; w++) SF_TRY(open_workspace(&meter->workspaces[w], s));
     SF_TRY(SF_NEW(&meter->totals, s->L + 1));
     SF_TRY(SF_NEW(&meter->tokens, BATCH * s->T));
+    SF_TRY(SF_NEW(&meter->last, BATCH));
     return SF_NEW(&meter->labels, BATCH);
 }
 
@@ -142,6 +161,7 @@ void sf_meter_destroy(sf_meter *meter) {
     sf_release(meter->totals);
     sf_release(meter->tokens);
     sf_release(meter->labels);
+    sf_release(meter->last);
     sf_release(meter);
 }
 
@@ -213,7 +233,12 @@ static const uint32_t *kept_keys(size_t *count, const head_view *at, size_t quer
         *count = pattern->offsets[query + 1] - pattern->offsets[query];
         return pattern->keys + pattern->offsets[query];
     }
-    if (sf_attention_needs_head(&s->attention)) return sf_view_chosen(count, at->view, s->T, at->head, query);
+    if (keeps_all(s)) {
+        *count = sf_attention_visible(&s->attention, query, s->T);
+        return at->space->every;
+    }
+    if (sf_attention_needs_head(&s->attention))
+        return sf_view_chosen(count, at->space->kept, at->view, s->T, at->head, query);
     sf_draws draws = sf_query_draws(at->key_index, query);
     *count = sf_attention_keep(at->space->kept, &s->attention, query, s->T, scores, &draws);
     return at->space->kept;
@@ -224,30 +249,44 @@ static double gap_between(const range *kept, const range *others) {
     return fmax(kept->low - others->high, others->low - kept->high);
 }
 
-static seen_query look_at_query(const head_view *at, size_t query, const double *scores /* [T] */) {
+/* In place, for the visible keys. */
+static void transform_scores(double *scores /* [visible] */, const head_view *at, size_t query, size_t visible) {
     const sf_shape *s = &at->meter->model->shape;
+    const size_t steps = sf_attention_score_steps(&s->attention);
+    if (steps == 0) return;
+    memcpy(at->space->steps, scores, visible * sizeof *scores);
+    sf_attention_transform_scores(
+        at->space->steps, &s->attention,
+        &(sf_scored_keys){
+            .query = query, .count = visible, .T = s->T, .keys = at->space->every, .head = at->head, .heads = s->H});
+    memcpy(scores, at->space->steps + steps * visible, visible * sizeof *scores);
+}
+
+static seen_query look_at_query(const head_view *at, size_t query, double *scores /* [T] */) {
+    const sf_shape *s = &at->meter->model->shape;
+    const size_t visible = sf_attention_visible(&s->attention, query, s->T);
     const range nothing = {INFINITY, -INFINITY};
     range all = nothing, kept = nothing, others = nothing;
     bool poisoned = false;
-    for (size_t j = 0; j < s->T; j++) {
+    transform_scores(scores, at, query, visible);
+    for (size_t j = 0; j < visible; j++) {
         widen(&all, scores[j]);
         poisoned |= isnan(scores[j]);
     }
-    seen_query seen = {.dispersion = width_of(&all, poisoned), .separation = NAN, .kept = s->T};
-    seen.kept_dispersion = seen.dispersion;
-    if (keeps_all(s)) return seen;
-
-    bool *is_kept = at->space->is_kept;
+    seen_query seen = {.dispersion = width_of(&all, poisoned), .separation = NAN};
     const uint32_t *keys = kept_keys(&seen.kept, at, query, scores);
-    memset(is_kept, 0, s->T * sizeof *is_kept);
+    sf_weighed_add(&at->space->weighed, s, query, scores, keys, seen.kept);
     for (size_t n = 0; n < seen.kept; n++) {
-        is_kept[keys[n]] = true;
         at->space->degrees[keys[n]]++;
         widen(&kept, scores[keys[n]]);
     }
     seen.kept_dispersion = width_of(&kept, poisoned);
-    if (!sf_has_separation(s)) return seen;
-    for (size_t j = 0; j < s->T; j++)
+    seen.leaves_others = seen.kept < visible;
+    if (!sf_has_separation(s) || !seen.leaves_others) return seen;
+    bool *is_kept = at->space->is_kept;
+    memset(is_kept, 0, s->T * sizeof *is_kept);
+    for (size_t n = 0; n < seen.kept; n++) is_kept[keys[n]] = true;
+    for (size_t j = 0; j < visible; j++)
         if (!is_kept[j]) widen(&others, scores[j]);
     seen.separation = poisoned ? NAN : gap_between(&kept, &others);
     return seen;
@@ -271,7 +310,7 @@ static void note_head(tally *t, const head_view *at) {
     const double k = (double)sf_sink_keys(s);
     uint32_t largest = 0;
     for (size_t j = 0; j < s->T; j++) {
-        const uint32_t degree = keeps_all(s) ? (uint32_t)s->T : space->degrees[j];
+        const uint32_t degree = space->degrees[j];
         largest = degree > largest ? degree : largest;
         sf_quantiles_add(&t->values[SF_IN_DEGREE], degree);
     }
@@ -279,7 +318,9 @@ static void note_head(tally *t, const head_view *at) {
         const seen_query *seen = &space->seen[i];
         sf_quantiles_add(&t->values[SF_DISPERSION], seen->dispersion);
         sf_quantiles_add(&t->values[SF_KEPT_DISPERSION], seen->kept_dispersion);
-        if (separated) sf_quantiles_add(&t->values[SF_SEPARATION], seen->separation);
+        if (separated && seen->leaves_others) sf_quantiles_add(&t->values[SF_SEPARATION], seen->separation);
+        sf_quantiles_add(&t->values[SF_EFFECTIVE_KEYS], seen->sharpness.effective_keys);
+        sf_quantiles_add(&t->values[SF_ENTROPY], seen->sharpness.entropy);
         t->seen++;
         t->kept += seen->kept;
         if (!sf_attention_has_theory(&s->attention)) continue;
@@ -293,7 +334,7 @@ static void note_head(tally *t, const head_view *at) {
 /* Every query of a head, a panel of them at a time. */
 static void look_at_head(const head_view *at) {
     const size_t T = at->meter->model->shape.T, C = at->meter->model->shape.C, row = (T + SIDE - 1) / SIDE * SIDE;
-    const workspace *space = at->space;
+    workspace *space = at->space;
     memset(space->degrees, 0, T * sizeof *space->degrees);
     for (size_t first = 0; first < T && !sf_stop_asked(at->meter->stop); first += SIDE) {
         for (size_t j = 0; j < T; j += SIDE)
@@ -301,6 +342,9 @@ static void look_at_head(const head_view *at) {
         for (size_t i = first; i < first + SIDE && i < T; i++)
             space->seen[i] = look_at_query(at, i, space->scores + (i - first) * row);
     }
+    if (sf_stop_asked(at->meter->stop)) return;
+    sf_weighed_finish(&space->weighed, &at->meter->model->shape);
+    for (size_t i = 0; i < T; i++) space->seen[i].sharpness = space->weighed.sharpness[i];
 }
 
 static void observe(void *context, size_t worker, const sf_attention_view *view) {
@@ -359,13 +403,14 @@ sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, co
     for (size_t first = 0; first < samples && status == SF_OK; first += BATCH) {
         const size_t B = samples - first < BATCH ? samples - first : BATCH;
         for (size_t n = 0; n < B; n++) {
-            sf_run_data_lay_out(meter->tokens + n * s->T, what->data, set, first + n, s->T, s->attention.globals);
+            meter->last[n] =
+                sf_run_data_lay_out(meter->tokens + n * s->T, what->data, set, first + n, s->T, s->attention.globals);
             meter->labels[n] = sf_dataset_label(set, first + n);
         }
         const sf_moment moment = sf_evaluation_moment(what->seed, what->split, first);
         meter->moment = &moment;
         status = sf_evaluator_observe(&meter->evaluator, &(sf_observer){observe, meter}, params,
-                                      &(sf_batch){meter->tokens, meter->labels, B}, &moment);
+                                      &(sf_batch){meter->tokens, meter->labels, B, meter->last}, &moment);
     }
     meter->moment = NULL;
     if (status == SF_OK) sum_up(meter);

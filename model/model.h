@@ -19,6 +19,7 @@ typedef struct sf_shape {
     size_t V, T, C, F, H, L, classes; /* V and T include the global tokens */
     sf_activation activation;
     sf_norm norm;
+    sf_readout readout;
     double inverse_temperature;
     double dropout;
     sf_attention attention;

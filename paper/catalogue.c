@@ -75,14 +75,24 @@ static sf_status fill_study(sf_study *study, const char *const *settings) {
     return SF_OK;
 }
 
-/* A setting of runs that a user may choose within the catalogue. */
-static sf_status set_precision(sf_study *study, sf_precision precision) {
+/* Settings that a user may choose within the catalogue. */
+static sf_status set_machine(sf_study *study, const sf_paper_machine *machine) {
     const sf_setting *setting;
-    sf_config config = {.precision = precision};
+    const sf_config config = {.precision = machine->precision};
+    const sf_options options = {.execution = machine->execution};
     char value[SF_TEXT_SIZE];
     SF_TRY(sf_setting_find(&setting, "precision", SF_GROUP_MACHINE));
     sf_config_text(value, &config, setting);
-    return sf_study_set(study, setting->name, value);
+    SF_TRY(sf_study_set(study, setting->name, value));
+    if (machine->architecture != NULL && *machine->architecture != '\0')
+        SF_TRY(sf_study_set(study, "architecture", machine->architecture));
+    static const char *const names[] = {"device", "data-parallel"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        SF_TRY(sf_setting_find(&setting, names[i], SF_GROUP_MACHINE));
+        sf_options_text(value, &options, setting);
+        SF_TRY(sf_study_set(study, setting->name, value));
+    }
+    return SF_OK;
 }
 
 void sf_paper_close(sf_paper *paper) {
@@ -93,23 +103,26 @@ void sf_paper_close(sf_paper *paper) {
     sf_release(paper);
 }
 
-static sf_status open_study(sf_paper *paper, sf_precision precision) {
+static sf_status open_study(sf_paper *paper, const sf_paper_machine *machine) {
     if (paper->plan->study == NULL) return SF_OK;
     SF_TRY(sf_study_create(&paper->study));
-    SF_TRY(set_precision(paper->study, precision));
+    SF_TRY(set_machine(paper->study, machine));
     SF_TRY(fill_study(paper->study, paper->plan->study));
     return sf_study_plan(paper->study);
 }
 
-sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, sf_precision precision, size_t threads) {
+sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, const sf_paper_machine *machine) {
+    sf_paper_machine usual = {0};
+    sf_execution_init(&usual.execution);
+    if (machine == NULL) machine = &usual;
     *out = NULL;
     sf_paper *paper;
     SF_TRY(SF_NEW(&paper, 1));
     paper->entry = sf_paper_entry_at(entry);
     paper->plan = &paper->entry->plans[scale];
     paper->scale = scale;
-    paper->threads = threads;
-    const sf_status status = sf_fail_in(open_study(paper, precision), "%s", paper->entry->id);
+    paper->execution = machine->execution;
+    const sf_status status = sf_fail_in(open_study(paper, machine), "%s", paper->entry->id);
     if (status != SF_OK) {
         sf_paper_close(paper);
         return status;

@@ -48,9 +48,9 @@ struct sf_paper {
     const sf_paper_entry *entry;
     const sf_paper_plan *plan;
     sf_paper_scale scale;
-    sf_study *study; /* NULL: it needs no run, or cannot be run yet */
-    size_t threads;
-    size_t to_measure; /* of finished and unfinished runs; from sf_paper_judge() */
+    sf_study *study;        /* NULL: it needs no run, or cannot be run yet */
+    sf_execution execution; /* of measurements */
+    size_t to_measure;      /* of finished and unfinished runs; from sf_paper_judge() */
     sf_paper_row *rows;
     size_t row_count, row_room;
     sf_paper_point *points;

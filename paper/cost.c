@@ -78,6 +78,6 @@ sf_status sf_paper_cost(double *seconds, const sf_paper *paper, sf_paper_rates *
         measuring += 0.25 * sequence * probe->sequences(paper, (size_t)runs[i].config.train_count);
     }
     if (measurable > 0) *seconds += measuring * (double)paper->to_measure / (double)measurable;
-    *seconds /= (double)sf_threads_for(paper->threads);
+    *seconds /= (double)sf_threads_for((size_t)paper->execution.threads);
     return SF_OK;
 }

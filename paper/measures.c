@@ -30,7 +30,7 @@ static sf_status measure_scores_at(const sf_paper *paper, sf_store *store, const
     sf_analysis *analysis;
     SF_TRY(sf_analyze(&analysis, store, run,
                       &(sf_analysis_request){
-                          .at = at, .split = SF_TRAINING, .samples = SCORED_SEQUENCES, .threads = paper->threads}));
+                          .at = at, .split = SF_TRAINING, .samples = SCORED_SEQUENCES, .execution = paper->execution}));
     static const sf_measure kept[] = {SF_DISPERSION, SF_KEPT_DISPERSION, SF_SEPARATION, SF_IN_DEGREE};
     enum { KEPT = sizeof kept / sizeof *kept };
     sf_finding findings[KEPT * SF_QUANTILES];
@@ -98,7 +98,7 @@ static sf_status surface_options(sf_options *out, const sf_paper *paper) {
     SF_TRY(sf_options_set(out, "grid", text));
     snprintf(text, sizeof text, "%zu", paper->plan->samples);
     SF_TRY(sf_options_set(out, "samples", text));
-    out->execution.threads = (int64_t)paper->threads;
+    out->execution = paper->execution;
     return SF_OK;
 }
 
@@ -179,10 +179,12 @@ static sf_status measure_masks(const sf_paper *paper, sf_store *store, const sf_
     (void)plan, (void)watch;
     sf_theory *theory;
     const sf_mask_stability *stability;
-    SF_TRY(sf_theory_open(
-        &theory, store, run,
-        &(sf_theory_options){
-            .at = SF_AT_LAST, .split = SF_HELDOUT, .samples = MASK_SAMPLES, .threads = paper->threads, .share = 1}));
+    SF_TRY(sf_theory_open(&theory, store, run,
+                          &(sf_theory_options){.at = SF_AT_LAST,
+                                               .split = SF_HELDOUT,
+                                               .samples = MASK_SAMPLES,
+                                               .execution = paper->execution,
+                                               .share = 1}));
     sf_status status = sf_theory_mask_stability(&stability, theory, &mask_noise, 1);
     if (status == SF_OK) {
         sf_finding finding;
@@ -228,7 +230,7 @@ static sf_status measure_lengths(const sf_paper *paper, sf_store *store, const s
         const sf_length_request request = {.at = SF_AT_LAST,
                                            .length = (size_t)(length_factors[i] * (double)plan->config.length),
                                            .count = (size_t)plan->config.heldout_count,
-                                           .threads = paper->threads};
+                                           .execution = paper->execution};
         SF_TRY(sf_length_generalization(&result, store, run, &request));
         sf_finding_length(findings[i].name, i);
         findings[i].value = 100 - result.accuracy;

@@ -2,6 +2,7 @@
  * file. */
 #include <ctype.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,8 +24,8 @@ typedef struct versions {
 } versions;
 
 static const size_t plugin_sizes[] = {sizeof(sf_plugin)};
-static const size_t selector_sizes[] = {sizeof(sf_selector)};
-static const size_t weighting_sizes[] = {sizeof(sf_weighting)};
+static const size_t selector_sizes[] = {offsetof(sf_selector, keeps_all), sizeof(sf_selector)};
+static const size_t weighting_sizes[] = {offsetof(sf_weighting, matrix_scratch), sizeof(sf_weighting)};
 static const size_t task_sizes[] = {sizeof(sf_task)};
 _Static_assert(sizeof plugin_sizes / sizeof(size_t) == SF_PLUGIN_VERSION, "a size for each version");
 _Static_assert(sizeof selector_sizes / sizeof(size_t) == SF_SELECTOR_VERSION, "a size for each version");
@@ -87,6 +88,15 @@ static sf_status check_summary(const char *kind, const char *name, const char *s
     return SF_OK;
 }
 
+/* What listings show besides the summary; may be left out. */
+static sf_status check_lines(const char *kind, const char *name, const char *const lines[3]) {
+    for (size_t i = 0; i < 3; i++)
+        if (lines[i] != NULL && (strlen(lines[i]) > LONGEST_SUMMARY || strpbrk(lines[i], "\n\r\t\033") != NULL))
+            return BAD("formula, cost and source of the %s %s must be one line of at most %d characters each", kind,
+                       name, LONGEST_SUMMARY);
+    return SF_OK;
+}
+
 static sf_status taken(const char *kind, const char *name, const void *by) {
     if (by == NULL) return BAD("the %s %s is registered twice; give one of them another name", kind, name);
     const sf_plugin_file *file = sf_plugin_file_of(by);
@@ -145,6 +155,7 @@ static sf_status check_selector(const sf_selector *s, sf_selector *const *before
     size_t numbers;
     SF_TRY(check_name("selector", which, s->name, LONGEST_NAME));
     SF_TRY(check_summary("selector", s->name, s->summary));
+    SF_TRY(check_lines("selector", s->name, (const char *const[]){s->formula, s->cost, s->source}));
     if (sf_selector_named(s->name) != NULL) return taken("selector", s->name, sf_selector_named(s->name));
     for (size_t i = 0; i + 1 < which; i++)
         if (strcmp(before[i]->name, s->name) == 0) return taken("selector", s->name, NULL);
@@ -159,6 +170,7 @@ static sf_status check_weighting(const sf_weighting *w, sf_weighting *const *bef
     size_t numbers;
     SF_TRY(check_name("weighting", which, w->name, LONGEST_NAME));
     SF_TRY(check_summary("weighting", w->name, w->summary));
+    SF_TRY(check_lines("weighting", w->name, (const char *const[]){w->formula, w->cost, w->source}));
     if (sf_weighting_named(w->name) != NULL) return taken("weighting", w->name, sf_weighting_named(w->name));
     for (size_t i = 0; i + 1 < which; i++)
         if (strcmp(before[i]->name, w->name) == 0) return taken("weighting", w->name, NULL);

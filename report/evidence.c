@@ -31,6 +31,10 @@ static const entry entries[] = {
      SF_SEPARATION},
     {"in-degree", "In-degree of keys", "In-degree of keys over training (--every)", "How many queries keep a key.",
      SF_IN_DEGREE},
+    {"effective-keys", "Effective keys", "Effective keys of the queries over training (--every)",
+     "1 / the sum of a query's squared weights: as many keys of equal weight would be as sharp.", SF_EFFECTIVE_KEYS},
+    {"entropy", "Entropy of the weights", "Entropy of the queries' weights over training (--every)",
+     "The sum of -w ln w over a query's weights: 0 if one key has all, ln n if n keys have equal weights.", SF_ENTROPY},
     {"region-w", "Where condition W holds", "Region of condition W with the runs (--every)",
      "Left of the line for its δs, the mechanism has a better bound in the parameters than full attention. Filled "
      "points: "

@@ -15,7 +15,7 @@ typedef struct page {
     FILE *out;
     sf_paper_scale first, last; /* that are shown */
     sf_store *store;
-    sf_precision precision;
+    const sf_paper_machine *machine;
 } page;
 
 static void print_cell(FILE *out, const char *text) {
@@ -57,7 +57,7 @@ static void print_scale(FILE *out, const sf_paper_info *info, sf_paper_scale sca
 }
 
 static sf_status open_and_judge(sf_paper **out, const page *p, size_t entry, sf_paper_scale scale) {
-    SF_TRY(sf_paper_open(out, entry, scale, p->precision, 0));
+    SF_TRY(sf_paper_open(out, entry, scale, p->machine));
     const sf_status status = sf_paper_judge(*out, p->store);
     if (status == SF_OK) return SF_OK;
     sf_paper_close(*out);
@@ -158,7 +158,7 @@ static sf_status print_summary(const page *p) {
     for (size_t entry = 0; entry < sf_paper_count(); entry++) {
         const sf_paper_info info = sf_paper_describe(entry, SF_PAPER);
         sf_paper *paper;
-        SF_TRY(sf_paper_open(&paper, entry, SF_PAPER, p->precision, 0));
+        SF_TRY(sf_paper_open(&paper, entry, SF_PAPER, p->machine));
         fprintf(p->out, "| %s |", info.id);
         print_contents(p->out, paper, &info);
         fprintf(p->out, " %s |", info.shows);
@@ -240,8 +240,8 @@ static sf_status copy_kept(FILE *out, const char *path, long from) {
     return failed ? sf_fail(SF_IO_ERROR, "cannot read '%s' to keep its last part", path) : SF_OK;
 }
 
-sf_status sf_paper_write(const char *path, sf_paper_scale scale, sf_store *store, sf_precision precision) {
-    page p = {.out = stdout, .first = scale, .last = scale, .store = store, .precision = precision};
+sf_status sf_paper_write(const char *path, sf_paper_scale scale, sf_store *store, const sf_paper_machine *machine) {
+    page p = {.out = stdout, .first = scale, .last = scale, .store = store, .machine = machine};
     if (scale == SF_SCALES) {
         p.first = SF_LAPTOP;
         p.last = SF_PAPER;

@@ -16,21 +16,31 @@ static struct flock byte_of(int64_t run) {
     return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = run, .l_len = 1};
 }
 
-static sf_status take(int *claim, const char *folder, int64_t run, int how) {
+static sf_status open_to_lock(int *claim, const char *folder) {
     *claim = open_claims(folder, O_RDWR | O_CREAT);
-    if (*claim < 0)
-        return sf_fail(SF_IO_ERROR, "cannot open '%s/claims': %s; correct that, or name another store with --store",
-                       folder, strerror(errno));
+    if (*claim >= 0) return SF_OK;
+    return sf_fail(SF_IO_ERROR, "cannot open '%s/claims': %s; correct that, or name another store with --store", folder,
+                   strerror(errno));
+}
+
+static sf_status lock(bool *taken, int claim, const char *folder, int64_t run, int how) {
     struct flock byte = byte_of(run);
     int code;
-    do code = fcntl(*claim, how, &byte);
+    do code = fcntl(claim, how, &byte);
     while (code != 0 && errno == EINTR);
-    if (code == 0) return SF_OK;
-    const int why = errno;
+    *taken = code == 0;
+    if (*taken || errno == EAGAIN || errno == EACCES) return SF_OK;
+    return sf_fail(SF_IO_ERROR, "cannot lock '%s/claims': %s; use a store on a local disk", folder, strerror(errno));
+}
+
+static sf_status take(int *claim, const char *folder, int64_t run, int how) {
+    bool taken;
+    SF_TRY(open_to_lock(claim, folder));
+    const sf_status status = lock(&taken, *claim, folder, run, how);
+    if (status == SF_OK && taken) return SF_OK;
     close(*claim);
     *claim = -1;
-    if (why == EAGAIN || why == EACCES) return SF_OK;
-    return sf_fail(SF_IO_ERROR, "cannot lock '%s/claims': %s; use a store on a local disk", folder, strerror(why));
+    return status;
 }
 
 sf_status sf_claim_take(int *claim, const char *folder, int64_t run) {
@@ -39,6 +49,16 @@ sf_status sf_claim_take(int *claim, const char *folder, int64_t run) {
 
 sf_status sf_claim_store(int *claim, const char *folder) {
     return take(claim, folder, 0, F_OFD_SETLKW);
+}
+
+sf_status sf_claim_take_also(bool *taken, int *claim, const char *folder, int64_t run) {
+    *taken = false;
+    if (*claim < 0) SF_TRY(open_to_lock(claim, folder));
+    return lock(taken, *claim, folder, run, F_OFD_SETLK);
+}
+
+sf_status sf_claim_merging(int *claim, const char *folder) {
+    return take(claim, folder, INT64_MAX - 1, F_OFD_SETLK);
 }
 
 void sf_claim_give_back(int claim) {

@@ -82,6 +82,7 @@ static sf_status prepare(sqlite3_stmt **out, sf_condition *condition, const char
     snprintf(sql, sizeof sql, "%s WHERE (%s\n) %s", select, condition->where, order);
     if (sqlite3_prepare_v2(condition->db->handle, sql, -1, out, &rest) != SQLITE_OK) return failure(condition);
     if (*rest == '\0' && sqlite3_stmt_readonly(*out) != 0 && is_condition(condition)) return SF_OK;
+    if (is_damage(sqlite3_errcode(condition->db->handle) & 0xff)) return failure(condition);
     return refuse(condition, "this is more than one condition, or another kind of statement");
 }
 

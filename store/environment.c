@@ -25,6 +25,11 @@ static void read_cpu_name(char *out, size_t size) {
 /* What the speed of a run depends on besides the run. */
 static bool same_share(const json_t *a, const json_t *b) {
     static const char *const names[] = {"cpu", "isa", "threads", SF_RUNS_AT_A_TIME};
+    static const char *const optional[] = {"gpu", "ranks"};
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
+        const json_t *fact = json_object_get(a, optional[i]), *other = json_object_get(b, optional[i]);
+        if ((fact != NULL || other != NULL) && !json_equal(fact, other)) return false;
+    }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const json_t *fact = json_object_get(a, names[i]);
         if (fact == NULL || !json_equal(fact, json_object_get(b, names[i]))) return false;
@@ -50,8 +55,11 @@ char *sf_environment_text(const sf_environment *now, const char *before) {
     json_t *facts =
         json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:s, s:i}", "version", SF_VERSION, "compiler", __VERSION__,
                   "cpu", cpu, "backend", now->backend->name, "isa", now->backend->variant(now->precision), "threads",
-                  now->threads, SF_RUNS_AT_A_TIME, now->runs_at_a_time, "precision", sf_precision_name(now->precision),
-                  "numerics", SF_NUMERICS_VERSION);
+                  now->threads, SF_RUNS_AT_A_TIME, now->runs_at_a_time, "precision",
+                  now->backend->numerics(now->precision), "numerics", SF_NUMERICS_VERSION);
+    if (facts != NULL && now->backend->hardware != NULL)
+        json_object_set_new(facts, "gpu", json_string(now->backend->hardware()));
+    if (facts != NULL && now->ranks > 1) json_object_set_new(facts, "ranks", json_integer(now->ranks));
     json_t *earlier = before != NULL ? json_loads(before, 0, NULL) : NULL;
     if (facts != NULL && before != NULL && !same_share(facts, earlier))
         json_object_set_new(facts, SF_RUNS_AT_A_TIME, json_integer(0));

@@ -14,9 +14,11 @@ typedef struct sf_environment {
     sf_precision precision;
     int threads;
     int runs_at_a_time; /* 0: runs of one fleet share their seconds, or conditions changed */
+    int ranks;          /* that train the run together */
 } sf_environment;
 
-/* JSON text: version, compiler, cpu, backend, instruction set, threads, runs at a time, precision, numerics. `before`
+/* JSON text: version, compiler, cpu, gpu if it was used, backend, instruction set or architecture, threads, ranks
+ * if several train the run together, runs at a time, precision with its architecture, numerics. `before`
  * is the environment of the epochs that are trained already; NULL: there are none. NULL without memory; free() it. */
 char *sf_environment_text(const sf_environment *now, const char *before);
 

@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/version.h"
 #include "store/run_plugins.h"
-#include "train/backend.h"
+#include "train/numerics.h"
 
 static uint64_t add_text(uint64_t hash, const char *text) {
     return sf_hash(hash, text, strlen(text) + 1);
@@ -65,6 +65,7 @@ static sf_status describe(described *out, const sf_config *config, const char *t
     size_t longest;
     SF_TRY(add_task(&out->data, &longest, &out->config, task));
     attention = sf_attention_resolve(attention, longest);
+    SF_TRY(sf_attention_set_causal(&attention, config->causal != 0));
     sf_attention_spell(out->attention, &attention);
     out->data = sf_run_plugins_hash(out->data, &attention, task);
     strcpy(out->config.attention, out->attention);
@@ -132,7 +133,7 @@ static void write_id(char out[SF_RUN_ID_SIZE], uint64_t hash) {
 sf_status sf_run_identify(char id[SF_RUN_ID_SIZE], char attention[SF_SPELLING_SIZE], sf_config *config,
                           const char *task) {
     described run;
-    SF_TRY(sf_backend_check(SF_CPU, (sf_precision)config->precision));
+    SF_TRY(sf_numerics_check(config));
     SF_TRY(sf_run_data_recipe(config, task));
     SF_TRY(sf_config_check(config));
     SF_TRY(sf_run_data_check(task, config));
@@ -153,7 +154,6 @@ sf_status sf_run_identify_both(sf_run_ids *out, const sf_config *config, const c
 sf_status sf_run_trained_config(sf_config *out, sf_store *store, const sf_stored_run *run) {
     sf_run_ids ids;
     SF_TRY(sf_store_config(out, store, run));
-    SF_TRY(sf_backend_check(SF_CPU, (sf_precision)out->precision));
     SF_TRY(sf_run_identify_both(&ids, out, run->task));
     if (strcmp(ids.id, run->id) == 0 || strcmp(ids.earlier, run->id) == 0) return SF_OK;
     return sf_fail(SF_IO_ERROR, "run %s: its data '%s' is not what it was trained on; restore the files", run->id,

@@ -84,6 +84,17 @@ sf_status sf_ids_renew_rest(const sf_store *store) {
     return sf_database_end(&store->db, renew_each(store, SF_RUN_SEALED_COLUMNS, false));
 }
 
+sf_status sf_ids_find_new(char out[SF_RUN_ID_SIZE], const sf_store *store, int64_t number) {
+    sqlite3_stmt *row;
+    bool found = false;
+    *out = '\0';
+    SF_TRY(sf_database_prepare(&row, &store->db, "SELECT id, task, settings FROM runs WHERE number = ?", "i", number));
+    sf_status status = sf_database_step(&store->db, row, &found);
+    if (found) status = find_new_id(out, text_at(row, 0), text_at(row, 1), text_at(row, 2));
+    sf_database_release(&store->db, row);
+    return status;
+}
+
 static sf_status foretell_one(const sf_store *store, sqlite3_stmt *row) {
     char id[SF_RUN_ID_SIZE], new_id[SF_RUN_ID_SIZE];
     sf_column_text(id, sizeof id, row, 1);

@@ -13,6 +13,8 @@
 sf_status sf_ids_renew(const sf_store *store, int sealed_columns);
 /* The same, in a transaction of its own, for runs that still have their earlier ids in a store of the newest schema. */
 sf_status sf_ids_renew_rest(const sf_store *store);
+/* The id of today of a run that still has its earlier one; empty if its data is not here. */
+sf_status sf_ids_find_new(char out[SF_RUN_ID_SIZE], const sf_store *store, int64_t number);
 /* Fills the table new_ids of a store that is read without conversion. */
 sf_status sf_ids_foretell(const sf_store *store);
 

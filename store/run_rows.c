@@ -103,7 +103,7 @@ sf_status sf_run_read(sf_stored_run *out, const sf_store *store, sqlite3_stmt *r
     return SF_OK;
 }
 
-static sf_status read_number(sf_stored_run *out, bool *found, const sf_store *store, int64_t number) {
+sf_status sf_run_read_number(sf_stored_run *out, bool *found, const sf_store *store, int64_t number) {
     sqlite3_stmt *statement;
     SF_TRY(sf_database_prepare(&statement, &store->db, "SELECT " SF_RUN_COLUMNS " FROM runs WHERE number = ?", "i",
                                number));
@@ -116,7 +116,7 @@ static sf_status read_number(sf_stored_run *out, bool *found, const sf_store *st
 static sf_status must_read(sf_stored_run *out, const sf_store *store, int64_t number) {
     bool found = false;
     *out = (sf_stored_run){0};
-    SF_TRY(read_number(out, &found, store, number));
+    SF_TRY(sf_run_read_number(out, &found, store, number));
     if (found) return SF_OK;
     return sf_fail(SF_IO_ERROR, "run number %lld is no longer in the store '%s'", (long long)number, store->folder);
 }
@@ -205,15 +205,49 @@ static char *settings_text(const sf_config *config, const char *task) {
     return NULL;
 }
 
+bool sf_run_is_merged(int64_t number) {
+    return number >> SF_NUMBER_SHIFT > 0;
+}
+
+int64_t sf_run_rank(int64_t number) {
+    if (sf_run_is_merged(number)) return number >> SF_NUMBER_SHIFT;
+    return number > 0 && number <= INT32_MAX ? number : INT32_MAX;
+}
+
+sf_status sf_run_is_number_taken(bool *out, const sf_store *store, int64_t number) {
+    sqlite3_stmt *row;
+    *out = false;
+    SF_TRY(sf_database_prepare(&row, &store->db, "SELECT 1 FROM runs WHERE number = ?", "i", number));
+    const sf_status status = sf_database_step(&store->db, row, out);
+    sf_database_release(&store->db, row);
+    return status;
+}
+
+/* The asked one if it is free, else the next after all others. */
+static sf_status choose_number(int64_t *out, const sf_store *store, size_t asked) {
+    sqlite3_stmt *row;
+    bool taken = true;
+    *out = (int64_t)asked;
+    if (asked > 0) SF_TRY(sf_run_is_number_taken(&taken, store, *out));
+    if (!taken) return SF_OK;
+    SF_TRY(sf_database_prepare(&row, &store->db, "SELECT MAX(number) FROM runs", ""));
+    const sf_status status = sf_database_step(&store->db, row, &taken);
+    const int64_t last = taken ? sqlite3_column_int64(row, 0) : 0;
+    sf_database_release(&store->db, row);
+    *out = sf_run_is_merged(last) ? (sf_run_rank(last) + 1) << SF_NUMBER_SHIFT : last + 1;
+    return status;
+}
+
 /* Within a transaction: another process may have entered it since it was looked for. */
 static sf_status insert_run(sf_store *store, const char *id, const char *task, const char *attention, int64_t seed,
-                            const char *settings) {
+                            const char *settings, size_t asked_number) {
+    int64_t number;
+    SF_TRY(choose_number(&number, store, asked_number));
     SF_TRY(sf_database_run(&store->db,
-                           "INSERT OR IGNORE INTO runs (id, task, attention, seed, status, settings)"
-                           " VALUES (?, ?, ?, ?, 'pending', ?)",
-                           "tttit", id, task, attention, seed, settings));
+                           "INSERT OR IGNORE INTO runs (number, id, task, attention, seed, status, settings)"
+                           " VALUES (?, ?, ?, ?, ?, 'pending', ?)",
+                           "itttit", number, id, task, attention, seed, settings));
     if (sqlite3_changes(store->db.handle) == 0) return SF_OK;
-    const int64_t number = sqlite3_last_insert_rowid(store->db.handle);
     uint64_t listed;
     SF_TRY(sf_run_seal(store, number));
     SF_TRY(sf_list_read(&listed, store));
@@ -250,8 +284,8 @@ static sf_status look_up_earlier(sf_stored_run *out, bool *found, sf_store *stor
     return sf_store_look_up(out, found, store, ids.id);
 }
 
-sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, const char *task, const char *attention,
-                         const sf_config *config) {
+sf_status sf_store_enter_at(sf_stored_run *out, sf_store *store, const char *id, const char *task,
+                            const char *attention, const sf_config *config, size_t number) {
     bool found = false;
     char place[SF_PATH_SIZE];
     task = sf_run_data_place(place, task);
@@ -266,11 +300,17 @@ sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, co
     if (settings == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to enter run %s", id);
     sf_status status = sf_database_begin(&store->db);
     if (status == SF_OK)
-        status = sf_database_end(&store->db, insert_run(store, id, task, attention, (int64_t)config->seed, settings));
+        status = sf_database_end(&store->db,
+                                 insert_run(store, id, task, attention, (int64_t)config->seed, settings, number));
     free(settings);
     SF_TRY(status);
     SF_TRY(sf_store_look_up(out, &found, store, id));
     return found ? SF_OK : sf_fail(SF_IO_ERROR, "run %s is missing from the store '%s'", id, store->folder);
+}
+
+sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, const char *task, const char *attention,
+                         const sf_config *config) {
+    return sf_store_enter_at(out, store, id, task, attention, config, 0);
 }
 
 /* Records what was asked for; `check` compares the run with it. */

@@ -1,5 +1,6 @@
 #include "store/run_state.h"
 
+#include "io/atomic_file.h"
 #include "train/checkpoint.h"
 #include "train/optimizer.h"
 
@@ -16,28 +17,40 @@ void sf_run_state_close(sf_run_state *state) {
     sf_release(state->best);
 }
 
-sf_status sf_run_state_load(sf_run_state *state, sf_store *store) {
-    const sf_stored_run *run = &state->run;
-    if (run->checkpoint_epoch == 0) return SF_OK;
+sf_status sf_continuation_read(sf_continuation *out, sf_store *store, const sf_stored_run *run) {
     char path[SF_CHECKPOINT_PATH_SIZE];
+    *out = (sf_continuation){0};
+    if (run->checkpoint_epoch == 0) return SF_OK;
     sf_store_checkpoint_path(path, store, run, false, run->checkpoint_epoch);
-    const sf_model *model = &sf_run_state_member(state)->model;
-    SF_TRY(sf_checkpoint_read(state->blocks, state->block_count, path, run->checkpoint_hash, model));
-    sf_epoch row;
-    SF_TRY(sf_store_row(&row, store, run, run->checkpoint_epoch));
-    size_t converged;
-    SF_TRY(sf_store_first_epoch_at(&converged, store, run, SF_CONVERGED_AT, run->checkpoint_epoch));
-    SF_TRY(sf_fleet_resume(state->fleet, state->s, &row, converged, state->blocks));
+    sf_status status = sf_checkpoint_open(&out->checkpoint, path, run->checkpoint_hash);
+    if (status == SF_OK) status = sf_store_row(&out->last, store, run, run->checkpoint_epoch);
+    if (status == SF_OK)
+        status = sf_store_first_epoch_at(&out->converged_epoch, store, run, SF_CONVERGED_AT, run->checkpoint_epoch);
+    if (status == SF_OK && run->best_saved_epoch > 0)
+        status = sf_store_row(&out->best, store, run, run->best_saved_epoch);
+    if (status != SF_OK) sf_continuation_close(out);
+    return status;
+}
+
+void sf_continuation_close(sf_continuation *from) {
+    sf_safetensors_close(from->checkpoint);
+    *from = (sf_continuation){0};
+}
+
+sf_status sf_run_state_continue(sf_run_state *state, const sf_continuation *from) {
+    const sf_stored_run *run = &state->run;
+    if (from->checkpoint == NULL) return SF_OK;
+    SF_TRY(sf_checkpoint_unpack(state->blocks, state->block_count, run->id, from->checkpoint,
+                                &sf_run_state_member(state)->model));
+    SF_TRY(sf_fleet_resume(state->fleet, state->s, &from->last, from->converged_epoch, state->blocks));
     state->saved = (sf_saved){.epoch = run->checkpoint_epoch,
                               .hash = run->checkpoint_hash,
                               .best_epoch = run->best_saved_epoch,
                               .best_hash = run->best_hash,
                               .weights_hash = run->weights_hash};
-    if (run->best_saved_epoch > 0) {
-        sf_epoch best;
-        SF_TRY(sf_store_row(&best, store, run, run->best_saved_epoch));
-        state->best_epoch = run->best_saved_epoch;
-        state->best_accuracy = best.heldout_accuracy;
+    if (from->best.epoch > 0) {
+        state->best_epoch = from->best.epoch;
+        state->best_accuracy = from->best.heldout_accuracy;
     }
     return SF_OK;
 }
@@ -51,21 +64,35 @@ sf_status sf_run_state_note(sf_run_state *state) {
     return SF_OK;
 }
 
-sf_status sf_run_state_save(sf_run_state *state, const sf_store *store) {
+sf_status sf_run_state_collect(sf_checkpoint_files *out, sf_run_state *state) {
     const sf_member *member = sf_run_state_member(state);
-    char path[SF_CHECKPOINT_PATH_SIZE];
-    sf_saved saved = state->saved;
-    saved.epoch = member->result.last.epoch;
+    *out = (sf_checkpoint_files){.saved = state->saved};
+    sf_saved *saved = &out->saved;
+    saved->epoch = member->result.last.epoch;
     for (size_t i = 0; i < state->block_count; i++) SF_TRY(sf_fleet_read(state->fleet, state->s, i, state->blocks[i]));
-    saved.weights_hash = sf_model_hash(&member->model, state->blocks[0]);
-    sf_checkpoint_label label = {.run = state->run.id, .epoch = saved.epoch};
-    sf_store_checkpoint_path(path, store, &state->run, false, saved.epoch);
-    SF_TRY(sf_checkpoint_write(&saved.hash, path, &member->model, state->blocks, state->block_count, &label));
-    if (state->best_epoch != saved.best_epoch) {
-        label.epoch = saved.best_epoch = state->best_epoch;
-        sf_store_checkpoint_path(path, store, &state->run, true, saved.best_epoch);
-        SF_TRY(sf_checkpoint_write(&saved.best_hash, path, &member->model, &state->best, 1, &label));
-    }
-    state->saved = saved;
-    return SF_OK;
+    saved->weights_hash = sf_model_hash(&member->model, state->blocks[0]);
+    sf_checkpoint_label label = {.run = state->run.id, .epoch = saved->epoch};
+    SF_TRY(sf_checkpoint_encode(&out->last, &out->last_size, &saved->hash, &member->model, state->blocks,
+                                state->block_count, &label));
+    if (state->best_epoch == saved->best_epoch) return SF_OK;
+    label.epoch = saved->best_epoch = state->best_epoch;
+    const sf_status status =
+        sf_checkpoint_encode(&out->best, &out->best_size, &saved->best_hash, &member->model, &state->best, 1, &label);
+    if (status != SF_OK) sf_checkpoint_files_close(out);
+    return status;
+}
+
+void sf_checkpoint_files_close(sf_checkpoint_files *files) {
+    sf_release(files->last);
+    sf_release(files->best);
+    *files = (sf_checkpoint_files){0};
+}
+
+sf_status sf_checkpoint_files_write(const sf_checkpoint_files *files, const sf_store *store, const sf_stored_run *run) {
+    char path[SF_CHECKPOINT_PATH_SIZE];
+    sf_store_checkpoint_path(path, store, run, false, files->saved.epoch);
+    SF_TRY(sf_atomic_write(path, files->last, files->last_size));
+    if (files->best == NULL) return SF_OK;
+    sf_store_checkpoint_path(path, store, run, true, files->saved.best_epoch);
+    return sf_atomic_write(path, files->best, files->best_size);
 }

@@ -1,9 +1,8 @@
-/* One run under way: its place in a fleet, and saving and loading its checkpoints. */
+/* One run under way: its place in a fleet, and what its checkpoints hold. */
 #ifndef SF_STORE_RUN_STATE_H
 #define SF_STORE_RUN_STATE_H
 
-#include <time.h>
-
+#include "io/safetensors.h"
 #include "store/store.h"
 #include "train/fleet.h"
 
@@ -26,13 +25,32 @@ static inline sf_member *sf_run_state_member(const sf_run_state *state) {
 sf_status sf_run_state_open(sf_run_state *out, sf_fleet *fleet, size_t s, const sf_stored_run *run);
 void sf_run_state_close(sf_run_state *state);
 
-/* Loads the state of the run's checkpoint, if it has one. */
-sf_status sf_run_state_load(sf_run_state *state, sf_store *store);
+/* What a run continues from: its last checkpoint, and what its rows say about the epochs up to it. */
+typedef struct sf_continuation {
+    sf_safetensors *checkpoint; /* NULL: the run begins */
+    sf_epoch last, best;        /* the rows of the last state and of the best weights; epoch 0: there is none */
+    size_t converged_epoch;
+} sf_continuation;
+
+sf_status sf_continuation_read(sf_continuation *out, sf_store *store, const sf_stored_run *run);
+void sf_continuation_close(sf_continuation *from);
+
+/* Puts the run's model where the checkpoint left it. */
+sf_status sf_run_state_continue(sf_run_state *state, const sf_continuation *from);
 
 /* After each epoch: remembers the weights if it was the best. */
 sf_status sf_run_state_note(sf_run_state *state);
 
-/* Writes the files only; sf_store_saved() then makes them valid. */
-sf_status sf_run_state_save(sf_run_state *state, const sf_store *store);
+/* The files of a checkpoint: the last state, and the best weights where they are new. */
+typedef struct sf_checkpoint_files {
+    sf_saved saved; /* with them */
+    unsigned char *last, *best;
+    size_t last_size, best_size; /* 0: no new file */
+} sf_checkpoint_files;
+
+sf_status sf_run_state_collect(sf_checkpoint_files *out, sf_run_state *state);
+void sf_checkpoint_files_close(sf_checkpoint_files *files);
+/* Writes them, whole and synced; sf_store_saved() then makes them valid. */
+sf_status sf_checkpoint_files_write(const sf_checkpoint_files *files, const sf_store *store, const sf_stored_run *run);
 
 #endif

@@ -76,10 +76,11 @@ static sf_status sum_rows(uint64_t *out, const sf_store *store, const char *sql,
     return status;
 }
 
-static sf_status next_number(int64_t *number, const sf_store *store, const char *sql) {
+/* The next number after this one; 0: there is none. `of`: whose rows, or 0. */
+static sf_status next_number(int64_t *number, const sf_store *store, const char *sql, int64_t of) {
     sqlite3_stmt *statement;
     bool found = false;
-    SF_TRY(sf_database_prepare(&statement, &store->db, sql, "i", *number));
+    SF_TRY(sf_database_prepare(&statement, &store->db, sql, of != 0 ? "ii" : "i", *number, of));
     const sf_status status = sf_database_step(&store->db, statement, &found);
     *number = found ? sqlite3_column_int64(statement, 0) : 0;
     sf_database_release(&store->db, statement);
@@ -94,7 +95,19 @@ static sf_status seal_surface(const sf_store *store, int64_t number) {
     return sf_surface_seal(store, number);
 }
 
-static sf_status seal_run(const sf_store *store, int64_t number) {
+static sf_status seal_each(const sf_store *store, const char *next, int64_t of,
+                           sf_status (*seal)(const sf_store *store, int64_t number)) {
+    int64_t number = 0;
+    for (;;) {
+        SF_TRY(next_number(&number, store, next, of));
+        if (number == 0) return SF_OK;
+        SF_TRY(seal(store, number));
+    }
+}
+
+sf_status sf_run_seal_all(const sf_store *store, int64_t number) {
+    SF_TRY(seal_each(store, "SELECT number FROM surfaces WHERE number > ? AND run = ? ORDER BY number LIMIT 1", number,
+                     seal_surface));
     uint64_t curve, measures, findings, surfaces;
     SF_TRY(sum_rows(&curve, store, "SELECT * FROM epochs WHERE run = ?", SF_SEAL_EPOCH, number));
     SF_TRY(sum_rows(&measures, store, "SELECT * FROM measures WHERE run = ?", SF_SEAL_MEASURE, number));
@@ -121,18 +134,6 @@ sf_status sf_list_seal(const sf_store *store) {
 }
 
 sf_status sf_store_seal_all(sf_store *store) {
-    int64_t number = 0;
-    static const char surfaces[] = "SELECT number FROM surfaces WHERE number > ? ORDER BY number LIMIT 1",
-                      runs[] = "SELECT number FROM runs WHERE number > ? ORDER BY number LIMIT 1";
-    SF_TRY(next_number(&number, store, surfaces));
-    for (; number != 0;) {
-        SF_TRY(seal_surface(store, number));
-        SF_TRY(next_number(&number, store, surfaces));
-    }
-    SF_TRY(next_number(&number, store, runs));
-    for (; number != 0;) {
-        SF_TRY(seal_run(store, number));
-        SF_TRY(next_number(&number, store, runs));
-    }
+    SF_TRY(seal_each(store, "SELECT number FROM runs WHERE number > ? ORDER BY number LIMIT 1", 0, sf_run_seal_all));
     return sf_list_seal(store);
 }

@@ -121,15 +121,20 @@ static sf_status check_versions(sf_store *store, sf_store_access access) {
     return renew_ids(store);
 }
 
-sf_status sf_store_check_numerics(const sf_store *store) {
+sf_status sf_store_numerics(int64_t *out, const sf_store *store) {
     sqlite3_stmt *statement;
     bool found = false;
     SF_TRY(sf_database_prepare(&statement, &store->db,
                                "SELECT CAST(value AS INTEGER) FROM facts WHERE name = 'numerics'", ""));
     const sf_status status = sf_database_step(&store->db, statement, &found);
-    const int64_t numerics = found ? sqlite3_column_int64(statement, 0) : 0;
+    *out = found ? sqlite3_column_int64(statement, 0) : 0;
     sf_database_release(&store->db, statement);
-    SF_TRY(status);
+    return status;
+}
+
+sf_status sf_store_check_numerics(const sf_store *store) {
+    int64_t numerics;
+    SF_TRY(sf_store_numerics(&numerics, store));
     if (numerics == SF_NUMERICS_VERSION) return SF_OK;
     return sf_fail(SF_UNSUPPORTED,
                    "the store '%s' holds runs of numerics version %lld but this program computes version %d; "

@@ -10,6 +10,8 @@
 const char *sf_store_folder(const sf_store *store);
 /* For the files that keep tables of their own in it. */
 const struct sf_database *sf_store_database(const sf_store *store);
+/* The numerics version of its runs. */
+sf_status sf_store_numerics(int64_t *out, const sf_store *store);
 /* Refuses a store whose runs another numerics version computed. */
 sf_status sf_store_check_numerics(const sf_store *store);
 /* Waiting for a busy store ends when *stop is set; may be NULL. */
@@ -26,6 +28,9 @@ sf_status sf_store_look_up(sf_stored_run *out, bool *found, sf_store *store, con
 /* The run's entry, made as `pending` if it is new. */
 sf_status sf_store_enter(sf_stored_run *out, sf_store *store, const char *id, const char *task, const char *attention,
                          const sf_config *config);
+/* A new one under this number if that is free; 0: under the next one. */
+sf_status sf_store_enter_at(sf_stored_run *out, sf_store *store, const char *id, const char *task,
+                            const char *attention, const sf_config *config, size_t number);
 
 /* Marks the run as `running`, with these settings as its goal, under this environment (JSON) and instruction set. Rows
  * that no checkpoint backs stay until epochs that are computed again replace them. */

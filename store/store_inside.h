@@ -38,6 +38,15 @@ enum { SF_RUN_SEALED_COLUMNS = 30, SF_RUN_SEALED_COLUMNS_5 = 29 }; /* in schema 
 
 /* A row of these columns, verified. */
 sf_status sf_run_read(sf_stored_run *out, const sf_store *store, sqlite3_stmt *row);
+sf_status sf_run_read_number(sf_stored_run *out, bool *found, const sf_store *store, int64_t number);
+
+/* Runs are numbered 1, 2, ... as they are entered, or by their place in a plan. A run that came from another store by
+ * merging has its number there in the upper bits, its rank, and a hash of its id in the lower ones. */
+enum { SF_NUMBER_SHIFT = 32 };
+bool sf_run_is_merged(int64_t number);
+int64_t sf_run_rank(int64_t number);
+sf_status sf_run_is_number_taken(bool *out, const sf_store *store, int64_t number);
+
 void sf_column_text(char *out, size_t size, sqlite3_stmt *row, int column);
 /* 64 bits in hexadecimal digits. */
 uint64_t sf_column_hash(sqlite3_stmt *row, int column);
@@ -82,6 +91,8 @@ sf_status sf_surfaces_verify(sf_store *store, const sf_stored_run *run);
 
 /* Seals everything as it is found: the rows of a store that had no seals. Within a transaction. */
 sf_status sf_store_seal_all(sf_store *store);
+/* The same for one run and what belongs to it; but for the list of runs. */
+sf_status sf_run_seal_all(const sf_store *store, int64_t number);
 
 uint64_t sf_epoch_seal(int64_t run, const sf_epoch *row);
 /* The curve, verified: [run->epochs] rows. `run` must have been read at the same moment. Release *rows. */
@@ -96,6 +107,9 @@ sf_status sf_curve_read(sf_epoch **rows, sf_store *store, const sf_stored_run *r
 /* What tells the surfaces of a run apart; the sum in the run's row shows which ones exist. */
 #define SF_SURFACE_KEY "number, run, weights, grid, samples, seed, extent"
 sf_status sf_surface_seal(const sf_store *store, int64_t number);
+sf_status sf_surface_key_seal(uint64_t *out, const sf_store *store, int64_t number);
+/* Within a transaction in which points with these seals were added to it. */
+sf_status sf_surface_add_points_seal(const sf_store *store, int64_t number, uint64_t added);
 
 /* Checks the list of runs, in the table's index, and the tables' definitions against their seals. */
 sf_status sf_list_verify(const sf_store *store);

@@ -9,6 +9,7 @@
 #include "store/run_state.h"
 #include "store/store_inside.h"
 #include "train/checkpoint.h"
+#include "train/numerics.h"
 
 sf_status sf_store_satisfies(bool *out, sf_store *store, const sf_stored_run *run, const sf_config *config) {
     bool gone;
@@ -27,11 +28,13 @@ static bool same_row(const sf_epoch *a, const sf_epoch *b) {
            a->heldout_loss == b->heldout_loss && a->heldout_accuracy == b->heldout_accuracy;
 }
 
-/* The run in a fleet of one, over the data it was trained on. */
+/* The run in a fleet of one, over the data it was trained on; SF_UNSUPPORTED if this machine lacks its arithmetic. */
 static sf_status open_state(sf_run_state *state, sf_fleet **fleet, sf_store *store, const sf_stored_run *run) {
     sf_config config;
     SF_TRY(sf_run_trained_config(&config, store, run));
-    SF_TRY(sf_fleet_create(fleet, run->task, &config, 1, NULL));
+    const sf_execution where = {.device = sf_numerics_device(&config, SF_CPU)};
+    SF_TRY(sf_backend_check_run(sf_backend_for((sf_device)where.device), &config));
+    SF_TRY(sf_fleet_create(fleet, run->task, &config, 1, &where));
     return sf_run_state_open(state, *fleet, 0, run);
 }
 
@@ -133,6 +136,29 @@ static sf_status check_checkpoint(sf_run_state *state, sf_store *store, bool bes
     }
 }
 
+/* That the files are what was written. */
+static sf_status check_files(sf_store *store, const sf_stored_run *run) {
+    for (int best = 0; best < 2; best++) {
+        const size_t epoch = best != 0 ? run->best_saved_epoch : run->checkpoint_epoch;
+        char path[SF_CHECKPOINT_PATH_SIZE];
+        sf_safetensors *file;
+        if (epoch == 0) continue;
+        sf_store_checkpoint_path(path, store, run, best != 0, epoch);
+        SF_TRY(sf_checkpoint_open(&file, path, best != 0 ? run->best_hash : run->checkpoint_hash));
+        sf_safetensors_close(file);
+    }
+    return SF_OK;
+}
+
+/* Without the arithmetic of the run, its weights cannot be evaluated. */
+static sf_status check_files_alone(sf_store *store, const sf_stored_run *run) {
+    char reason[SF_RUN_MESSAGE_SIZE];
+    snprintf(reason, sizeof reason, "%s", sf_message());
+    SF_TRY(check_files(store, run));
+    return sf_fail(SF_UNSUPPORTED, "run %s: its rows and files are as they were written, but were not evaluated: %s",
+                   run->id, reason);
+}
+
 static sf_status check_checkpoints(sf_store *store, const sf_stored_run *run) {
     sf_run_state state = {0};
     sf_fleet *fleet = NULL;
@@ -141,7 +167,7 @@ static sf_status check_checkpoints(sf_store *store, const sf_stored_run *run) {
     if (status == SF_OK) status = check_checkpoint(&state, store, true);
     sf_run_state_close(&state);
     sf_fleet_destroy(fleet);
-    return status;
+    return status == SF_UNSUPPORTED ? check_files_alone(store, run) : status;
 }
 
 sf_status sf_store_check(sf_store *store, const sf_stored_run *run) {

@@ -61,7 +61,7 @@ static sf_status find(int64_t *number, const sf_store *store, const sf_surface *
     return status;
 }
 
-static sf_status seal_of_key(uint64_t *out, const sf_store *store, int64_t number) {
+sf_status sf_surface_key_seal(uint64_t *out, const sf_store *store, int64_t number) {
     sqlite3_stmt *statement;
     bool found = false;
     SF_TRY(sf_database_prepare(&statement, &store->db, "SELECT " SF_SURFACE_KEY " FROM surfaces WHERE number = ?", "i",
@@ -70,6 +70,20 @@ static sf_status seal_of_key(uint64_t *out, const sf_store *store, int64_t numbe
     *out = found ? sf_seal_columns(SF_SEAL_LISTED, statement, KEY_COLUMNS) : 0;
     sf_database_release(&store->db, statement);
     return status;
+}
+
+sf_status sf_surface_add_points_seal(const sf_store *store, int64_t number, uint64_t added) {
+    sqlite3_stmt *statement;
+    bool found = false;
+    SF_TRY(
+        sf_database_prepare(&statement, &store->db, "SELECT points_seal FROM surfaces WHERE number = ?", "i", number));
+    const sf_status status = sf_database_step(&store->db, statement, &found);
+    const uint64_t seal = added + (found ? (uint64_t)sqlite3_column_int64(statement, 0) : 0);
+    sf_database_release(&store->db, statement);
+    SF_TRY(status);
+    SF_TRY(sf_database_run(&store->db, "UPDATE surfaces SET points_seal = ? WHERE number = ?", "ii", (int64_t)seal,
+                           number));
+    return sf_surface_seal(store, number);
 }
 
 /* Within a change of the run. */
@@ -84,7 +98,7 @@ static sf_status enter(int64_t *number, sf_store *store, sf_stored_run *now, con
     *number = sqlite3_last_insert_rowid(store->db.handle);
     uint64_t key;
     SF_TRY(sf_surface_seal(store, *number));
-    SF_TRY(seal_of_key(&key, store, *number));
+    SF_TRY(sf_surface_key_seal(&key, store, *number));
     now->surfaces_seal += key;
     return SF_OK;
 }
@@ -122,14 +136,16 @@ static sf_status go_through(uint64_t *seal, size_t *count, const sf_store *store
 
 typedef sf_status visitor(void *context, const stored_surface *surface, size_t points);
 
-/* The surfaces of a run, all of them verified with their points. `run` must have been read at the same moment. */
+/* The surfaces of a run, all of them verified with their points, in an order that does not depend on which was computed
+ * first. `run` must have been read at the same moment. */
 static sf_status visit(sf_store *store, const sf_stored_run *run, visitor *each, void *context) {
     sqlite3_stmt *statement;
     if (store->sealed && run->surfaces_seal == 0) /* none were entered */
         return SF_OK;
     SF_TRY(sf_database_prepare(&statement, &store->db,
-                               "SELECT " SURFACE_COLUMNS " FROM surfaces WHERE run = ? ORDER BY number", "i",
-                               run->number));
+                               "SELECT " SURFACE_COLUMNS " FROM surfaces WHERE run = ?"
+                               " ORDER BY grid DESC, samples DESC, seed, extent, weights, isa",
+                               "i", run->number));
     sf_status status;
     uint64_t keys = 0;
     bool row = true;
@@ -138,7 +154,7 @@ static sf_status visit(sf_store *store, const sf_stored_run *run, visitor *each,
         uint64_t key, seal;
         size_t points;
         status = read_surface(&surface, store, run, statement);
-        if (status == SF_OK) status = seal_of_key(&key, store, surface.number);
+        if (status == SF_OK) status = sf_surface_key_seal(&key, store, surface.number);
         if (status == SF_OK) status = go_through(&seal, &points, store, surface.number, NULL, NULL);
         if (status == SF_OK && store->sealed && seal != surface.points_seal)
             status = damaged(store, run, surface.number);

@@ -31,6 +31,7 @@ static void describe(sf_analysis *out, const sf_stored_model *stored, const sf_a
     const sf_shape *shape = &stored->model->shape;
     const sf_dataset *set = request->split == SF_TRAINING ? stored->data->training : stored->data->heldout;
     const size_t all = sf_dataset_count(set);
+    const sf_theory_gap gap = sf_attention_theory_gap(&shape->attention);
     out->run = stored->run;
     out->config = *stored->config;
     out->info = (sf_analysis_info){.run = &out->run,
@@ -43,16 +44,16 @@ static void describe(sf_analysis *out, const sf_stored_model *stored, const sf_a
                                    .heads = shape->H,
                                    .k = sf_sink_keys(shape),
                                    .has_separation = sf_has_separation(shape),
-                                   .has_theory = sf_attention_has_theory(&shape->attention),
-                                   .weighting = shape->attention.weighting->name,
-                                   .selector = shape->attention.selector->name,
-                                   .weighting_has_theory = shape->attention.weighting->has_softmax_theory};
+                                   .has_theory = gap.kind == NULL,
+                                   .lacks_kind = gap.kind,
+                                   .lacks_name = gap.name};
 }
 
 static sf_status measure_scores(sf_analysis *out, const sf_stored_model *stored) {
     const sf_analysis_request *request = &out->info.request;
     sf_meter *meter;
-    SF_TRY(sf_meter_create(&meter, stored->model, &(sf_machine){.threads = request->threads}));
+    const sf_machine machine = sf_machine_of(&request->execution);
+    SF_TRY(sf_meter_create(&meter, stored->model, &machine));
     sf_status status = sf_meter_measure(meter, stored->params,
                                         &(sf_measured_data){.data = stored->data,
                                                             .split = request->split,

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "measure/slopes.h"
 #include "store/surface_rows.h"
-#include "train/backend.h"
+#include "train/automatic.h"
 
 static sf_lattice lattice_of(const sf_surface *surface) {
     return (sf_lattice){.grid = surface->grid, .extent = surface->extent};
@@ -131,14 +131,14 @@ sf_status sf_landscape_open(sf_landscape **out, sf_store *store, const char *con
 }
 
 /* Spread evenly over the training set: a user's file may be sorted. */
-static void place_samples(int32_t *tokens /* [samples,T] */, int32_t *labels, const sf_stored_model *stored,
-                          size_t samples) {
+static void place_samples(int32_t *tokens /* [samples,T] */, int32_t *labels, uint32_t *last,
+                          const sf_stored_model *stored, size_t samples) {
     const sf_shape *s = &stored->model->shape;
     const sf_dataset *set = stored->data->training;
     const size_t sequences = sf_dataset_count(set);
     for (size_t n = 0; n < samples; n++) {
         const size_t i = n * sequences / samples;
-        sf_run_data_lay_out(tokens + n * s->T, stored->data, set, i, s->T, s->attention.globals);
+        last[n] = sf_run_data_lay_out(tokens + n * s->T, stored->data, set, i, s->T, s->attention.globals);
         labels[n] = sf_dataset_label(set, i);
     }
 }
@@ -203,22 +203,24 @@ static sf_status compute_surface(recording *r, const sf_machine *machine) {
     const sf_surface *surface = r->to.surface;
     const sf_model *model = stored->model;
     int32_t *tokens = NULL, *labels = NULL;
+    uint32_t *last = NULL;
     float *directions[2] = {NULL, NULL};
     sf_status status = SF_OK;
     if (surface->samples > SIZE_MAX / model->shape.T)
         status = sf_fail(SF_BAD_INPUT, "samples is %zu but must be fewer here", surface->samples);
     if (status == SF_OK) status = SF_NEW(&tokens, surface->samples * model->shape.T);
     if (status == SF_OK) status = SF_NEW(&labels, surface->samples);
+    if (status == SF_OK) status = SF_NEW(&last, surface->samples);
     for (size_t d = 0; d < 2 && status == SF_OK; d++) {
         status = SF_NEW(&directions[d], model->size);
         if (status == SF_OK) sf_direction_fill(directions[d], model, stored->params, surface->seed, d);
     }
     if (status == SF_OK) {
-        place_samples(tokens, labels, stored, surface->samples);
+        place_samples(tokens, labels, last, stored, surface->samples);
         const sf_loss_plane plane = {.model = model,
                                      .weights = stored->params,
                                      .directions = {directions[0], directions[1]},
-                                     .data = {.tokens = tokens, .labels = labels, .B = surface->samples},
+                                     .data = {.tokens = tokens, .labels = labels, .B = surface->samples, .last = last},
                                      .seed = (uint32_t)stored->config->seed};
         status = evaluate_missing(r, &plane, machine);
     }
@@ -226,6 +228,7 @@ static sf_status compute_surface(recording *r, const sf_machine *machine) {
     sf_release(directions[1]);
     sf_release(tokens);
     sf_release(labels);
+    sf_release(last);
     return status;
 }
 
@@ -241,9 +244,21 @@ sf_status sf_surface_summarize(sf_surface *surface) {
     return sf_slopes_estimate(&surface->lipschitz, surface->losses, &lattice);
 }
 
+static void choose_device(sf_landscape *landscape) {
+    sf_workload work = {0};
+    for (size_t i = 0; i < landscape->count; i++) {
+        const struct sf_plot *plot = &landscape->plots[i];
+        if (plot->done == plot->points) continue;
+        const sf_shape *shape = &plot->model.model->shape;
+        sf_workload_add_evaluation(&work, shape, plot->points - plot->done, landscape->surfaces[i].samples);
+    }
+    sf_machine_decide(&landscape->machine, &work);
+}
+
 sf_status sf_landscape_compute(sf_landscape *landscape, sf_store *store, const sf_landscape_watch *watch) {
     recording *r; /* too large for a stack frame */
     SF_TRY(SF_NEW(&r, 1));
+    choose_device(landscape);
     sf_store_obey(store, watch->stop);
     sf_status status = SF_OK;
     for (size_t i = 0; i < landscape->count && status == SF_OK; i++) {

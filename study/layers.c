@@ -6,8 +6,10 @@
 #include "attention/attention.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "semfocus/shard.h"
 #include "semfocus/study.h"
 #include "semfocus/task.h"
+#include "train/numerics.h"
 
 static sf_status copy_text(char **out, const char *text) {
     SF_TRY(SF_NEW(out, strlen(text) + 1));
@@ -50,6 +52,8 @@ static bool may_be_list(const sf_setting *setting) {
 static sf_status read_value(sf_value *out, const sf_setting *setting, const char *text) {
     SF_TRY(sf_setting_read(out, setting, text));
     sf_attention parsed;
+    sf_shard shard;
+    if (strcmp(setting->name, "shard") == 0) return sf_shard_parse(&shard, text);
     if (strcmp(setting->name, "attention") != 0) return SF_OK;
     return sf_fail_about(sf_attention_parse(&parsed, text), setting->name);
 }
@@ -264,13 +268,14 @@ static sf_status check_epochs(const sf_grid *grid, const sf_config *config) {
     return SF_OK;
 }
 
-sf_status sf_grid_run(sf_planned_run *out, const sf_grid *grid, size_t index) {
+sf_status sf_grid_run(sf_planned_run *out, const sf_grid *grid, size_t index, sf_device device) {
     sf_config_init(&out->config);
     for (size_t a = grid->axis_count; a-- > 0; index /= grid->axes[a]->count) {
         const sf_axis *axis = grid->axes[a];
         sf_config_put(&out->config, axis->setting, axis->values[index % axis->count]);
     }
     out->task = grid->tasks[index];
+    SF_TRY(sf_numerics_settle(&out->config, device));
     SF_TRY(sf_run_identify(out->id, out->attention, &out->config, out->task));
     return check_epochs(grid, &out->config);
 }

@@ -54,7 +54,7 @@ size_t sf_grid_line(const sf_grid *grid, const char *setting);
  * `out` must stay where it is; it is to be closed even where this fails. */
 sf_status sf_grid_open(sf_grid *out, const sf_layer *const *layers, size_t count, size_t *run_count);
 void sf_grid_close(sf_grid *grid);
-/* Tasks outermost; run `index` of grid->runs. */
-sf_status sf_grid_run(sf_planned_run *out, const sf_grid *grid, size_t index);
+/* Tasks outermost; run `index` of grid->runs, planned for this device. */
+sf_status sf_grid_run(sf_planned_run *out, const sf_grid *grid, size_t index, sf_device device);
 
 #endif

@@ -4,7 +4,9 @@
 #include "base/sizes.h"
 #include "semfocus/followup.h"
 #include "store/stored_model.h"
+#include "train/automatic.h"
 #include "train/evaluator.h"
+#include "train/numerics.h"
 
 typedef struct examination { /* a model at another length, and what evaluates it */
     sf_model model;
@@ -12,12 +14,14 @@ typedef struct examination { /* a model at another length, and what evaluates it
     sf_evaluator evaluator;
     int32_t *tokens; /* [SF_EVALUATION_BATCH,T] */
     int32_t *labels; /* [SF_EVALUATION_BATCH] */
+    uint32_t *last;  /* [SF_EVALUATION_BATCH] */
 } examination;
 
 static void close_examination(examination *it) {
     sf_evaluator_close(&it->evaluator);
     sf_release(it->tokens);
     sf_release(it->labels);
+    sf_release(it->last);
     sf_model_destroy(&it->model);
     sf_run_data_close(&it->data);
 }
@@ -32,15 +36,30 @@ static sf_status open_data(examination *it, const sf_stored_model *stored, size_
     return sf_run_data_open(&it->data, stored->run.task, &config, NULL);
 }
 
-static sf_status open_model(examination *it, const sf_stored_model *stored, size_t threads) {
+/* The loss of a run is that of its own arithmetic. */
+static sf_status choose_machine(sf_machine *out, const sf_stored_model *stored, const sf_execution *execution,
+                                const sf_shape *shape, size_t count) {
+    sf_workload work = {0};
+    *out = sf_machine_of(execution);
+    out->device = sf_numerics_device(stored->config, out->device);
+    sf_workload_add_evaluation(&work, shape, 1, count);
+    sf_machine_decide(out, &work);
+    return sf_backend_check_run(sf_machine_backend(out), stored->config);
+}
+
+static sf_status open_model(examination *it, const sf_stored_model *stored, const sf_execution *execution,
+                            size_t count) {
+    sf_machine machine;
     sf_shape shape = stored->model->shape;
     shape.attention = sf_attention_resolve(shape.attention, it->data.longest);
     shape.T = sf_attention_positions(&shape.attention, it->data.longest, stored->config->pad == SF_PAD_MASK);
     SF_TRY(sf_model_create(&it->model, &shape));
     assert(it->model.size == stored->model->size); /* no weight belongs to a position */
-    SF_TRY(sf_evaluator_open(&it->evaluator, &(sf_machine){.threads = threads}, SF_EVALUATION_WORK, &it->model,
+    SF_TRY(choose_machine(&machine, stored, execution, &shape, count));
+    SF_TRY(sf_evaluator_open(&it->evaluator, &machine, SF_EVALUATION_WORK, &it->model,
                              (sf_precision)stored->config->precision, SF_EVALUATION_BATCH, 1));
     SF_TRY(SF_NEW(&it->tokens, SF_EVALUATION_BATCH * shape.T));
+    SF_TRY(SF_NEW(&it->last, SF_EVALUATION_BATCH));
     return SF_NEW(&it->labels, SF_EVALUATION_BATCH);
 }
 
@@ -48,11 +67,11 @@ static sf_batch load(const examination *it, size_t first, size_t count) {
     const sf_shape *shape = &it->model.shape;
     const size_t B = sf_smaller(count - first, SF_EVALUATION_BATCH);
     for (size_t n = 0; n < B; n++) {
-        sf_run_data_lay_out(it->tokens + n * shape->T, &it->data, it->data.heldout, first + n, shape->T,
-                            shape->attention.globals);
+        it->last[n] = sf_run_data_lay_out(it->tokens + n * shape->T, &it->data, it->data.heldout, first + n, shape->T,
+                                          shape->attention.globals);
         it->labels[n] = sf_dataset_label(it->data.heldout, first + n);
     }
-    return (sf_batch){.tokens = it->tokens, .labels = it->labels, .B = B};
+    return (sf_batch){.tokens = it->tokens, .labels = it->labels, .B = B, .last = it->last};
 }
 
 static sf_status examine(sf_length_result *out, const examination *it, const sf_stored_model *stored) {
@@ -102,7 +121,7 @@ sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const
     examination it = {0};
     sf_status status = settle(out, &stored, request);
     if (status == SF_OK) status = open_data(&it, &stored, out->length, out->count);
-    if (status == SF_OK) status = open_model(&it, &stored, request->threads);
+    if (status == SF_OK) status = open_model(&it, &stored, &request->execution, out->count);
     if (status == SF_OK) status = examine(out, &it, &stored);
     close_examination(&it);
     sf_stored_model_close(&stored);

@@ -5,7 +5,7 @@
 #include "semfocus/measure.h"
 #include "study/study.h"
 
-enum { SF_HISTORY_MEASURES = SF_IN_DEGREE + 1 }; /* the first of sf_measure */
+enum { SF_HISTORY_MEASURES = SF_ENTROPY + 1 }; /* the first of sf_measure */
 
 typedef struct sf_measure_row {
     size_t epoch;                                 /* 0: at initialization */

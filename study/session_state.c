@@ -69,6 +69,19 @@ void sf_session_end_run(sf_session_state *state, size_t index, sf_status status,
     pthread_mutex_unlock(&state->lock);
 }
 
+void sf_session_fail_all(sf_session_state *state, sf_status status) {
+    if (state->fatal != SF_OK) return;
+    state->fatal = status;
+    snprintf(state->fatal_message, sizeof state->fatal_message, "%s", sf_message());
+}
+
+void sf_session_leave_run(sf_session_state *state, size_t index, bool begun) {
+    sf_listed_run *run = &state->runs[index];
+    run->progress = SF_RUN_OVER;
+    state->left++;
+    if (begun) (void)sf_store_finish(state->store, &run->stored, &(sf_ending){.status = "pending"});
+}
+
 bool sf_session_is_open_for(const sf_session_state *state, size_t index, const sf_backend *backend) {
     const sf_listed_run *run = &state->runs[index];
     if (run->progress != SF_RUN_OPEN) return false; /* only the worker that took it knows the rest */

@@ -11,6 +11,8 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "store/store.h"
+#include "train/backend.h"
+#include "train/ranks_backend.h"
 
 sf_status sf_study_create(sf_study **out) {
     SF_TRY(SF_NEW(out, 1));
@@ -167,15 +169,36 @@ static sf_status name_place(sf_status status, const sf_study *study, size_t line
     return study->path == NULL || line == 0 ? status : sf_fail_in(status, "%s:%zu", study->path, line);
 }
 
+/* Of a setting of the command; NULL: it is at its default. */
+static const sf_axis *find_option(const sf_study *study, const char *name) {
+    static const int order[] = {SF_LAYER_OVERRIDES, SF_LAYER_DEFAULTS};
+    const sf_axis *axis = NULL;
+    for (size_t i = 0; i < sizeof order / sizeof *order && axis == NULL; i++)
+        axis = sf_layer_find(&study->layers[order[i]], name);
+    return axis;
+}
+
+static sf_status choose_device(sf_device *out, const sf_study *study) {
+    const sf_axis *axis = find_option(study, "device"), *together = find_option(study, "data-parallel");
+    const sf_execution execution = {.data_parallel = together != NULL ? together->values[0].integer : 0};
+    *out = axis != NULL ? (sf_device)axis->values[0].integer : SF_AUTO;
+    if (together != NULL && sf_ranks_share_model(&execution))
+        return name_place(sf_ranks_device(out), study, together->line);
+    if (*out != SF_CUDA) return SF_OK;
+    return name_place(sf_backend_check(*out, SF_F32), study, axis->line);
+}
+
 static sf_status plan_grids(sf_study *study, const sf_grid *grids, size_t grid_count, const char **labels) {
     const size_t table_size = 2 * study->member_count + 1;
     uint32_t *table;
+    sf_device device;
+    SF_TRY(choose_device(&device, study));
     SF_TRY(SF_NEW(&table, table_size));
     sf_status status = SF_OK;
     size_t m = 0;
     for (size_t g = 0; g < grid_count && status == SF_OK; g++) {
         for (size_t i = 0; i < grids[g].runs && status == SF_OK; i++, m++) {
-            status = sf_grid_run(&study->runs[study->run_count], &grids[g], i);
+            status = sf_grid_run(&study->runs[study->run_count], &grids[g], i, device);
             labels[m] = grids[g].name;
             if (status == SF_OK) status = enter_member(study, labels, m, table, table_size);
             if (status != SF_OK) status = name_place(status, study, sf_grid_line(&grids[g], sf_message_setting()));
@@ -435,6 +458,8 @@ sf_status sf_study_epoch_seconds(double *out, const sf_planned_run *run) {
     enum { BATCHES = 4 };
     sf_config config = run->config;
     const int64_t train = config.train_count, heldout = config.heldout_count;
+    config.precision = SF_F32; /* which every CPU has */
+    *config.architecture = '\0';
     if (config.train_count > BATCHES * config.batch) config.train_count = BATCHES * config.batch;
     if (config.heldout_count > config.batch) config.heldout_count = config.batch;
     config.epochs += 2; /* never the end of a schedule */

@@ -38,7 +38,7 @@ sf_status sf_theory_open(sf_theory **out, sf_store *store, const sf_stored_run *
                                    .split = options->split,
                                    .samples = options->samples,
                                    .seed = (uint32_t)theory->stored.config->seed,
-                                   .machine.threads = options->threads};
+                                   .machine = sf_machine_of(&options->execution)};
     theory->share = options->share;
     *out = theory;
     return SF_OK;

@@ -2,7 +2,8 @@
 
 #include <stdio.h>
 
-static const sf_measure taken[] = {SF_DISPERSION, SF_KEPT_DISPERSION, SF_SEPARATION, SF_IN_DEGREE};
+static const sf_measure taken[] = {SF_DISPERSION, SF_KEPT_DISPERSION, SF_SEPARATION,
+                                   SF_IN_DEGREE,  SF_EFFECTIVE_KEYS,  SF_ENTROPY};
 enum { TAKEN = sizeof taken / sizeof *taken };
 
 sf_status sf_training_measures_open(sf_training_measures *out, const sf_member *member, size_t every,

@@ -8,7 +8,7 @@ allowed=$(sed -n '/^## Allowed dependencies/,/^## /p' docs/architecture.md | sed
 [ -n "$allowed" ] || { echo "docs/architecture.md has no table of allowed dependencies" >&2; exit 1; }
 
 status=0
-for file in $(git ls-files '*.c' '*.h' | grep -v '^tests/'); do
+for file in $(git ls-files '*.c' '*.h' '*.cu' '*.cuh' | grep -v '^tests/'); do
     case $file in
     include/semfocus/*) room=include ;;
     kernels/*/* | train/*/*) room=$(dirname "$file") ;;

@@ -4,13 +4,15 @@
 usage: same_bits.py [--quick] [--only CASE,...] [--jobs N] COMMAND COMMAND...
        same_bits.py [--quick] [--only CASE,...] [--jobs N] --sets PROGRAM
        same_bits.py [--quick] [--only CASE,...] [--jobs N] --libm PROGRAM
+       same_bits.py [--quick] [--only CASE,...] [--jobs N] --devices PROGRAM
 
 A COMMAND is a program with what precedes it, in one word:
 
   same_bits.py 'SEMFOCUS_ISA=scalar build/semfocus' 'qemu-aarch64 -L build-aarch64/sysroot build-aarch64/semfocus'
 
 --sets PROGRAM means PROGRAM with each value of SEMFOCUS_ISA (scalar, avx2, avx512); what the CPU lacks is skipped. --libm
-PROGRAM means PROGRAM as it is and with the parts of glibc's libm switched off that use fused multiply-add. A case trains
+PROGRAM means PROGRAM as it is and with the parts of glibc's libm switched off that use fused multiply-add. --devices PROGRAM
+means PROGRAM --device=cpu and PROGRAM --device=cuda; the latter is skipped where there is no GPU. A case trains
 models of several mechanisms for three epochs and looks at them with analyze, landscape, evaluate, distance, export and
 report. Compared are the bytes of weights and optimizer states, every double of the curves, recorded measures and loss
 surfaces, and what the other commands print or draw, without times and machine. --quick leaves out some of the cases.
@@ -37,6 +39,11 @@ WITHOUT_FMA = "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2_Usable,-FMA_Usable,-FMA4_Us
 EVERY_MECHANISM = ("full,banded:5,banded:4+global:1,block:5,block:4+global:3,topk:5,topk:4,bottomk:3,bottomk:6,random:5,"
                    "random:2,topk:1")
 FEW = "full,topk:5,block:3,random:4"
+BEYOND = ("topp:0.7,within:1,blocktopk:4:2,kmeans:3:2,lsh:4:2,topk:3+sink:1+window:3,topp:0.5+global:1+random:2,topk:3+st,"
+          "full/softmax1,full/sigmoid,topk:5/softplus:3,full/sparsemax,topk:5/entmax15,full/entmax:1.3,full/fastmax,"
+          "full/doubly:2,topk:5/doubly,full@rope,full@qknorm:4,full@alibi,full@softcap:2,full@logn,"
+          "within:1/sigmoid@rope@qknorm:3@softcap:2")
+CAUSAL = "full,topk:3,banded:5,random:3,topp:0.8+st,blocktopk:4:2/sigmoid@rope,lsh:4:2@alibi@logn"
 # Odd widths, a prime number of positions, and batches that leave a short one at the end.
 SMALL = ("--length 17 --width 20 --mlp-width 27 --heads 2 --blocks 2 --train-count 50 --heldout-count 23 --batch 8 "
          "--epochs 3 --seed 7 --pad none")
@@ -51,10 +58,10 @@ class Case:
     """What is trained, and what is looked at afterwards."""
 
     def __init__(self, name, task, settings, attention=FEW, analyze="", landscape="", slow=False, report=False,
-                 threads=1, theory=True, regions=True):
+                 threads=1, theory=True, regions=True, flags=()):
         self.name, self.attention, self.slow, self.report = name, attention, slow, report
         chosen = options(SMALL) | options(settings) | {"--attention": attention, "--every": "1"}
-        self.train = ["train", task, *(word for option in chosen.items() for word in option)]
+        self.train = ["train", task, *(word for option in chosen.items() for word in option), *flags]
         self.length = chosen["--length"]
         self.theory = ["--bounds", "--lipschitz", "--mask-stability"] if theory else []
         self.regions = regions  # whether analyze can draw a figure
@@ -66,6 +73,10 @@ CASES = [
     Case("mechanisms", "even-pairs", "--dropout 0.1 --lr 0.5", EVERY_MECHANISM, report=True),
     Case("mechanisms-no-dropout", "parity", "--dropout 0 --activation gelu --norm post", EVERY_MECHANISM, "--at best",
          slow=True),
+    Case("beyond", "even-pairs", "--dropout 0.1 --lr 0.5", BEYOND, theory=False, regions=False),
+    Case("beyond-no-dropout", "parity", "--dropout 0 --norm post", BEYOND, theory=False, regions=False, slow=True),
+    Case("causal-last", "missing-duplicate", "--readout last --dropout 0.1", CAUSAL, theory=False, regions=False,
+         flags=["--causal"]),
     Case("mish-adam", "cycle-navigation", "--activation mish --optimizer adam --lr 0.003 --weight-decay 0.01 --gamma 0.9",
          analyze="--split train"),
     Case("gelu-adamw-cosine", "missing-duplicate", "--activation gelu --optimizer adamw --lr 0.01 --weight-decay 0.1 "
@@ -108,6 +119,10 @@ def run(command, words, may_fail=False):
     while parts and "=" in parts[0] and not parts[0].startswith("-"):
         name, value = parts.pop(0).split("=", 1)
         env[name] = value
+    devices = [part for part in parts if part.startswith("--device=")]
+    parts = [part for part in parts if part not in devices]
+    if "--threads" in words:  # it computes
+        words = [*words, *devices]
     try:
         done = subprocess.run([*parts, *words], stdin=subprocess.DEVNULL, capture_output=True, env=env, check=False)
     except OSError as error:
@@ -118,12 +133,14 @@ def run(command, words, may_fail=False):
 
 
 def lacks(command):
-    """Why the CPU cannot run a command, or None."""
+    """Why this machine cannot run a command, or None."""
     with tempfile.TemporaryDirectory(prefix="semfocus-same-bits-") as folder:
         done = run(command, ["train", "parity", "--length", "4", "--train-count", "2", "--heldout-count", "2", "--blocks", "1",
                              "--width", "4", "--epochs", "1", "--threads", "1", "--quiet", "--store", folder], may_fail=True)
     message = done.stderr.decode().strip()
     if done.returncode == 2 and any(f"SEMFOCUS_ISA is '{name}'" in message for name in (*SETS, "neon")):
+        return message
+    if done.returncode == 2 and "device is cuda but" in message:
         return message
     if done.returncode != 0:
         raise Failed(f"{command} cannot train: exit {done.returncode}: {message}")
@@ -277,6 +294,7 @@ def arguments():
     parser.add_argument("commands", nargs="*")
     parser.add_argument("--sets", metavar="PROGRAM")
     parser.add_argument("--libm", metavar="PROGRAM")
+    parser.add_argument("--devices", metavar="PROGRAM")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -286,12 +304,14 @@ def arguments():
         commands += [f"SEMFOCUS_ISA={name} {shlex.quote(given.sets)}" for name in SETS]
     if given.libm:
         commands += [shlex.quote(given.libm), f"{WITHOUT_FMA} {shlex.quote(given.libm)}"]
+    if given.devices:
+        commands += [f"{shlex.quote(given.devices)} --device={device}" for device in ("cpu", "cuda")]
     only = set(filter(None, given.only.split(",")))
     unknown = only - {case.name for case in CASES}
     if unknown:
         parser.error(f"no case is called {', '.join(sorted(unknown))}; there are {', '.join(case.name for case in CASES)}")
     if len(commands) < 2:
-        parser.error("name two commands or more, or --sets PROGRAM, or --libm PROGRAM")
+        parser.error("name two commands or more, or give --sets, --libm or --devices PROGRAM")
     cases = [case for case in CASES if (case.name in only if only else not (given.quick and case.slow))]
     if given.libm and libm_results("") == libm_results(WITHOUT_FMA):
         print("note: this libm gives the same bits either way, so that a call of it could go unnoticed")

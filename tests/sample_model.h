@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -34,6 +35,12 @@ static inline void describe_case(const sample_case *c) {
            c->T, c->C, c->F, c->H, c->L, c->B, (int)c->activation, (int)c->norm, c->dropout, c->seed);
 }
 
+static inline bool sample_word(const char **text, const char *word) {
+    if (strncmp(*text, word, strlen(word)) != 0) return false;
+    *text += strlen(word);
+    return true;
+}
+
 /* Weights at twice their usual size, so that attention is far from uniform. */
 static inline void sample_open(sample *out, const sample_case *c) {
     sf_shape shape = {.classes = 3,
@@ -45,7 +52,11 @@ static inline void sample_open(sample *out, const sample_case *c) {
                       .norm = c->norm,
                       .inverse_temperature = 1.5,
                       .dropout = c->dropout};
-    assert_int_equal(sf_attention_parse(&shape.attention, c->attention), SF_OK);
+    const char *spelling = c->attention; /* may follow "causal " and "last " */
+    const bool causal = sample_word(&spelling, "causal ");
+    if (sample_word(&spelling, "last ")) shape.readout = SF_READ_LAST;
+    if (sf_attention_parse(&shape.attention, spelling) != SF_OK) fail_msg("%s: %s", spelling, sf_message());
+    assert_int_equal(sf_attention_set_causal(&shape.attention, causal), SF_OK);
     shape.V = 5 + shape.attention.globals;
     shape.T = c->T + shape.attention.globals;
     *out = (sample){.B = c->B, .moment = {.seed = c->seed, .epoch = 3, .step = 7, .training = c->dropout > 0}};
@@ -76,7 +87,7 @@ static inline void sample_close(sample *s) {
 }
 
 static inline sf_batch sample_batch(const sample *s) {
-    return (sf_batch){s->tokens, s->labels, s->B};
+    return (sf_batch){.tokens = s->tokens, .labels = s->labels, .B = s->B};
 }
 
 #endif

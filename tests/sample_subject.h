@@ -51,7 +51,7 @@ static inline sf_batch subject_batch(const sample_subject *it, size_t i, int32_t
         tokens[t] = t < count ? from[t] : t < plain ? 4 : (int32_t)(5 + t - plain);
     }
     *label = sf_dataset_label(it->data.heldout, i);
-    return (sf_batch){tokens, label, 1};
+    return (sf_batch){.tokens = tokens, .labels = label, .B = 1};
 }
 
 /* The address of that sequence in an evaluation. */

@@ -284,6 +284,50 @@ static void commit_replaces_and_abandon_does_not(void **state) {
     unlink(path_of("result"));
 }
 
+/* Opens `count` files named 0, 1, ... and writes their number into each. */
+static void open_several(sf_atomic_file *files, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%zu", i);
+        assert_int_equal(sf_atomic_open(&files[i], path_of(name)), SF_OK);
+        assert_int_equal(sf_atomic_append(&files[i], name, 1), SF_OK);
+        assert_int_equal(sf_atomic_append(&files[i], name + 1, strlen(name) - 1), SF_OK);
+    }
+}
+
+static void several_files_are_committed_together(void **state) {
+    (void)state;
+    enum { SEVERAL = 40 };
+    static sf_atomic_file files[SEVERAL];
+    open_several(files, SEVERAL);
+    assert_int_equal(access(path_of("0"), F_OK), -1);
+    assert_int_equal(sf_atomic_commit_all(files, SEVERAL), SF_OK);
+    assert_int_equal(files_in_folder(), SEVERAL);
+    for (size_t i = 0; i < SEVERAL; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%zu", i);
+        assert_null(files[i].stream);
+        assert_holds(path_of(name), name);
+        unlink(path_of(name));
+    }
+    assert_int_equal(sf_atomic_commit_all(files, 0), SF_OK);
+    /* one of them cannot be put in its place: the others are there, or not at all, and nothing is half-written */
+    open_several(files, SEVERAL);
+    assert_int_equal(mkdir(path_of("7"), 0700), 0);
+    assert_int_equal(sf_atomic_commit_all(files, SEVERAL), SF_IO_ERROR);
+    assert_non_null(strstr(sf_message(), "/7"));
+    assert_int_equal(rmdir(path_of("7")), 0);
+    for (size_t i = 0; i < SEVERAL; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%zu", i);
+        assert_null(files[i].stream);
+        if (access(path_of(name), F_OK) != 0) continue;
+        assert_holds(path_of(name), name);
+        unlink(path_of(name));
+    }
+    assert_int_equal(files_in_folder(), 0);
+}
+
 static void unwritable_places(void **state) {
     (void)state;
     sf_atomic_file file;
@@ -411,6 +455,7 @@ int main(void) {
                                        cmocka_unit_test(refuses_every_lie),
                                        cmocka_unit_test(refuses_cut_files),
                                        cmocka_unit_test(commit_replaces_and_abandon_does_not),
+                                       cmocka_unit_test(several_files_are_committed_together),
                                        cmocka_unit_test(unwritable_places),
                                        cmocka_unit_test(full_disks),
                                        cmocka_unit_test(lines_end_in_many_ways),

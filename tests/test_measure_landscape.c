@@ -263,8 +263,11 @@ static void check_centre(const char *attention) {
         labels[n] = sf_dataset_label(member->data->training, n);
     }
     float *first = direction_of(&member->model, weights, 1, 0), *second = direction_of(&member->model, weights, 1, 1);
-    const sf_loss_plane plane = {
-        &member->model, weights, {first, second}, {tokens, labels, 1100}, (uint32_t)config.seed};
+    const sf_loss_plane plane = {&member->model,
+                                 weights,
+                                 {first, second},
+                                 {.tokens = tokens, .labels = labels, .B = 1100},
+                                 (uint32_t)config.seed};
     for (size_t grid = 1; grid <= 3; grid++) {
         const sf_lattice lattice = {.grid = grid, .extent = 1};
         const found_points *found = evaluate_plane(&plane, &lattice, 2);

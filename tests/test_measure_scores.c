@@ -79,6 +79,16 @@ static void expect_head(expected *out, const double *scores /* [T,T] */, const b
             }
         }
         const double all = high - low, ours = kept_high - kept_low;
+        double total = 0, squares = 0, entropy = 0;
+        for (size_t j = 0; j < T; j++) total += kept[i * T + j] ? exp(scores[i * T + j] - kept_high) : 0;
+        for (size_t j = 0; j < T; j++) {
+            if (!kept[i * T + j]) continue;
+            const double w = exp(scores[i * T + j] - kept_high) / total;
+            squares += w * w;
+            entropy -= w * log(w);
+        }
+        push(&out->heaps[SF_EFFECTIVE_KEYS], 1 / squares);
+        push(&out->heaps[SF_ENTROPY], entropy);
         push(&out->heaps[SF_DISPERSION], all);
         push(&out->heaps[SF_KEPT_DISPERSION], ours);
         if (!chooses_by_score(s) || count == (double)T) {
@@ -118,7 +128,8 @@ static void expect_all(expected *out /* [L+1] */, const sample *s, const sf_run_
         const sf_moment moment = {
             .seed = s->moment.seed, .step = split == SF_TRAINING ? 0 : 1, .first_sample = (uint32_t)n};
         double loss, logits[3];
-        sf_reference_run(reference, &loss, logits, NULL, s->params, &(sf_batch){row, &label, 1}, &moment);
+        sf_reference_run(reference, &loss, logits, NULL, s->params,
+                         &(sf_batch){.tokens = row, .labels = &label, .B = 1}, &moment);
         for (size_t l = 0; l < shape->L; l++)
             for (size_t h = 0; h < shape->H; h++)
                 for (size_t where = l;; where = shape->L) { /* its block, then all of them */

@@ -353,7 +353,7 @@ static void every_entry_can_be_planned(void **state) {
             assert_true(strlen(info.title) > 5 && strlen(info.shows) > 5);
             assert_int_equal(sf_paper_find(&found, info.id), SF_OK);
             assert_int_equal(found, entry); /* ids are unique */
-            if (sf_paper_open(&paper, entry, (sf_paper_scale)scale, SF_F32, 0) != SF_OK) fail_msg("%s", sf_message());
+            if (sf_paper_open(&paper, entry, (sf_paper_scale)scale, NULL) != SF_OK) fail_msg("%s", sf_message());
             assert_int_equal(sf_paper_study(paper) == NULL, info.unavailable != NULL || info.is_formula);
             assert_int_equal(sf_paper_judge(paper, NULL), SF_OK);
             assert_int_equal(sf_paper_result_of(paper)->word, info.unavailable != NULL ? SF_CANNOT_RUN
@@ -369,7 +369,7 @@ static void seeds_are_enough_for_the_tests(void **state) {
     for (size_t entry = 0; entry < sf_paper_count(); entry++)
         for (int scale = SF_LAPTOP; scale < SF_SCALES; scale++) {
             sf_paper *paper;
-            assert_int_equal(sf_paper_open(&paper, entry, (sf_paper_scale)scale, SF_F32, 0), SF_OK);
+            assert_int_equal(sf_paper_open(&paper, entry, (sf_paper_scale)scale, NULL), SF_OK);
             assert_int_equal(sf_paper_judge(paper, NULL), SF_OK);
             const sf_paper_result *result = sf_paper_result_of(paper);
             const sf_study *study = sf_paper_study(paper);
@@ -392,7 +392,7 @@ static void every_run_goes_to_its_end(void **state) {
         for (int scale = 0; scale < SF_SCALES; scale++) {
             sf_paper *paper;
             size_t count = 0;
-            assert_int_equal(sf_paper_open(&paper, entry, (sf_paper_scale)scale, SF_F32, 0), SF_OK);
+            assert_int_equal(sf_paper_open(&paper, entry, (sf_paper_scale)scale, NULL), SF_OK);
             const sf_planned_run *runs =
                 sf_paper_study(paper) != NULL ? sf_study_runs(sf_paper_study(paper), &count) : NULL;
             for (size_t i = 0; i < count; i++) assert_true(runs[i].config.stop_at == 0.0);
@@ -415,7 +415,7 @@ static void laptop_scale_of_the_table(void **state) {
     size_t entry, count;
     sf_paper *paper;
     assert_int_equal(sf_paper_find(&entry, "tab-6"), SF_OK);
-    assert_int_equal(sf_paper_open(&paper, entry, SF_LAPTOP, SF_F32, 0), SF_OK);
+    assert_int_equal(sf_paper_open(&paper, entry, SF_LAPTOP, NULL), SF_OK);
     const sf_planned_run *runs = sf_study_runs(sf_paper_study(paper), &count);
     assert_int_equal(count, 4);
     for (size_t i = 0; i < count; i++) {
@@ -433,7 +433,7 @@ static void adam_ablation(void **state) {
     assert_int_equal(sf_paper_find(&entry, "fig-3e"), SF_OK);
     for (int scale = 0; scale < SF_SCALES; scale++) {
         char values[SF_PAPER_VALUES_SIZE];
-        assert_int_equal(sf_paper_open(&paper, entry, (sf_paper_scale)scale, SF_F32, 0), SF_OK);
+        assert_int_equal(sf_paper_open(&paper, entry, (sf_paper_scale)scale, NULL), SF_OK);
         const sf_planned_run *runs = sf_study_runs(sf_paper_study(paper), &count);
         for (size_t i = 0; i < count; i++) assert_true(runs[i].config.gamma == 0.99999);
         assert_int_equal(sf_paper_values(values, paper, NULL, "optimizer"), 1);
@@ -448,7 +448,7 @@ static void values_of_a_study(void **state) {
     sf_paper *paper;
     char values[SF_PAPER_VALUES_SIZE];
     assert_int_equal(sf_paper_find(&entry, "fig-2"), SF_OK);
-    assert_int_equal(sf_paper_open(&paper, entry, SF_PAPER, SF_F32, 0), SF_OK);
+    assert_int_equal(sf_paper_open(&paper, entry, SF_PAPER, NULL), SF_OK);
     assert_int_equal(sf_paper_values(values, paper, NULL, "task"), 3);
     assert_string_equal(values, "listops, even-pairs, missing-duplicate");
     assert_int_equal(sf_paper_values(values, paper, NULL, "activation"), 2);

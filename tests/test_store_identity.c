@@ -142,6 +142,32 @@ static void every_setting_of_a_run_counts(void **state) {
     }
 }
 
+/* The arithmetic is part of a run; f32 is the same everywhere, and names no architecture. */
+static void every_arithmetic_has_its_ids(void **state) {
+    (void)state;
+    static const char *const settings[][4] = {{"precision", "tf32", "architecture", "sm_90"},
+                                              {"precision", "tf32", "architecture", "sm_80"},
+                                              {"precision", "bf16", "architecture", "sm_90"},
+                                              {"precision", "bf16", "architecture", "sm_80"}};
+    id_text seen[1 + sizeof settings / sizeof *settings] = {id_of("even-pairs", CONFIG("seed", "1"))};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const char *const *s = settings[i];
+        seen[1 + i] = id_of("even-pairs", CONFIG("seed", "1", s[0], s[1], s[2], s[3]));
+        for (size_t j = 0; j <= i; j++) assert_string_not_equal(seen[1 + i].text, seen[j].text);
+    }
+    assert_string_equal(
+        id_of("even-pairs", CONFIG("precision", "tf32", "architecture", "sm_90")).text,
+        HASH("even-pairs", "architecture", "sm_90", "data-seed", "153476998", "pad", "mask", "precision", "tf32"));
+    char id[SF_RUN_ID_SIZE], attention[SF_SPELLING_SIZE];
+    sf_config nameless = CONFIG("precision", "tf32"), idle = CONFIG("architecture", "sm_90"),
+              odd = CONFIG("precision", "tf32", "architecture", "sm_x");
+    assert_int_not_equal(sf_run_identify(id, attention, &nameless, "even-pairs"), SF_OK);
+    assert_string_equal(sf_message_setting(), "precision");
+    assert_int_equal(sf_run_identify(id, attention, &idle, "even-pairs"), SF_BAD_INPUT);
+    assert_string_equal(sf_message_setting(), "architecture");
+    assert_int_equal(sf_run_identify(id, attention, &odd, "even-pairs"), SF_BAD_INPUT);
+}
+
 /* As versions up to schema 5 gave them, with and without a swap-sample. */
 static void earlier_ids_are_as_ever(void **state) {
     (void)state;
@@ -237,9 +263,13 @@ static void a_store_outlives_a_new_setting(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_id_is_the_hash_of_what_is_unusual),  cmocka_unit_test(the_same_run_has_one_id),
-        cmocka_unit_test(every_setting_of_a_run_counts),         cmocka_unit_test(earlier_ids_are_as_ever),
-        cmocka_unit_test(a_setting_that_is_added_changes_no_id), cmocka_unit_test(a_store_outlives_a_new_setting),
+        cmocka_unit_test(an_id_is_the_hash_of_what_is_unusual),
+        cmocka_unit_test(the_same_run_has_one_id),
+        cmocka_unit_test(every_arithmetic_has_its_ids),
+        cmocka_unit_test(every_setting_of_a_run_counts),
+        cmocka_unit_test(earlier_ids_are_as_ever),
+        cmocka_unit_test(a_setting_that_is_added_changes_no_id),
+        cmocka_unit_test(a_store_outlives_a_new_setting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,8 @@ static const trial trials[] = {
 };
 enum { TRIALS = sizeof trials / sizeof *trials, WILD = 4, STOPPING = 5, LONGEST = 1 };
 
-static sf_planned_run runs[TRIALS];
+static sf_planned_run native[TRIALS], foreign[TRIALS]; /* in f32, and in the arithmetic of the double alone */
+static sf_planned_run *runs = native;
 static const sf_execution usual = {.checkpoint_seconds = 0, .measure_every = 2};
 static size_t threads = 2;
 
@@ -42,9 +43,15 @@ typedef struct outcome { /* all numbers that a store has for a run */
     sf_epoch rows[16];
 } outcome;
 
-static outcome expected[TRIALS]; /* alone on the CPU */
+static outcome alone[2][TRIALS];           /* in f32 on the CPU; in the other arithmetic on the double */
+static const outcome *expected = alone[0]; /* of `runs` */
 
-static sf_planned_run plan(const trial *t) {
+static void take_runs(bool of_double) {
+    runs = of_double ? foreign : native;
+    expected = alone[of_double];
+}
+
+static sf_planned_run plan(const trial *t, bool is_foreign) {
     const char *const settings[] = {
         "attention", t->attention, "seed",   t->seed,   "lr",          t->lr, "epochs",        t->epochs,
         "stop-at",   t->stop_at,   "length", t->length, "blocks",      "1",   "width",         "8",
@@ -54,6 +61,10 @@ static sf_planned_run plan(const trial *t) {
     sf_config_init(&run.config);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i += 2)
         assert_int_equal(sf_config_set(&run.config, settings[i], settings[i + 1]), SF_OK);
+    if (is_foreign) {
+        assert_int_equal(sf_config_set(&run.config, "precision", "tf32"), SF_OK);
+        assert_int_equal(sf_config_set(&run.config, "architecture", "sm_0"), SF_OK);
+    }
     assert_int_equal(sf_run_identify(run.id, run.attention, &run.config, run.task), SF_OK);
     return run;
 }
@@ -159,18 +170,27 @@ static void assert_as_expected(const place *p) {
 
 static int train_alone(void **state) {
     (void)state;
-    for (size_t r = 0; r < TRIALS; r++) runs[r] = plan(&trials[r]);
-    place p = open_place();
-    heard h = {0};
     for (size_t r = 0; r < TRIALS; r++) {
-        assert_int_equal(train(&h, &p, &runs[r], 1, &sf_backend_cpu), SF_OK);
-        expected[r] = outcome_of(&p, &runs[r]);
+        native[r] = plan(&trials[r], false);
+        foreign[r] = plan(&trials[r], true);
+        assert_string_not_equal(native[r].id, foreign[r].id);
     }
+    heard h = {0};
+    for (int i = 1; i >= 0; i--) {
+        take_runs(i == 1);
+        place p = open_place();
+        reset_double(1);
+        for (size_t r = 0; r < TRIALS; r++) {
+            assert_int_equal(train(&h, &p, &runs[r], 1, i == 1 ? &backend_double : &sf_backend_cpu), SF_OK);
+            alone[i][r] = outcome_of(&p, &runs[r]);
+        }
+        close_place(&p);
+    }
+    for (size_t r = 0; r < TRIALS; r++) assert_int_equal(alone[0][r].weights_hash, alone[1][r].weights_hash);
     assert_int_equal(h.notes, 0);
     assert_string_equal(expected[WILD].status, "diverged");
     assert_int_equal(expected[STOPPING].epochs, 1);
     assert_int_equal(expected[LONGEST].epochs, 5);
-    close_place(&p);
     return 0;
 }
 
@@ -265,11 +285,11 @@ static void what_is_not_supported_runs_on_the_cpu(void **state) {
 
 static void other_bits_are_no_substitute(void **state) {
     (void)state;
+    take_runs(true);
     place p = open_place();
     heard h = {0};
     reset_double(4);
     the_double.only_full = true;
-    the_double.numerics = "f32-of-the-double";
     assert_int_equal(train(&h, &p, runs, TRIALS, &backend_double), SF_IO_ERROR);
     assert_int_equal(h.failed, 5);
     assert_non_null(strstr(h.last_failure, "and the CPU would compute other bits"));
@@ -277,6 +297,112 @@ static void other_bits_are_no_substitute(void **state) {
     assert_int_equal(train(&h, &p, runs, TRIALS, &backend_double), SF_OK);
     assert_as_expected(&p);
     close_place(&p);
+    take_runs(false);
+}
+
+/* What is stored is shown by any machine; what is not is refused before anything is written. */
+static void foreign_runs_are_refused_unless_they_are_done(void **state) {
+    (void)state;
+    take_runs(true);
+    place p = open_place();
+    heard h = {0};
+    reset_double(4);
+    assert_int_equal(train(&h, &p, runs, TRIALS - 1, &backend_double), SF_OK);
+    h = (heard){0};
+    assert_int_equal(train(&h, &p, runs, TRIALS - 1, &sf_backend_cpu), SF_OK);
+    assert_int_equal(h.epochs, 0);
+    const sf_planned_run both[] = {native[LONGEST], runs[TRIALS - 1]};
+    assert_int_equal(train(&h, &p, both, 2, &sf_backend_cpu), SF_UNSUPPORTED);
+    assert_non_null(strstr(sf_message(), runs[TRIALS - 1].id));
+    assert_non_null(strstr(sf_message(), "nothing here computes tf32-sm_0"));
+    sf_stored_run stored;
+    bool found;
+    assert_int_equal(sf_store_look_up(&stored, &found, p.store, native[LONGEST].id), SF_OK);
+    assert_false(found);
+    close_place(&p);
+    take_runs(false);
+}
+
+/* A run of the CPU's arithmetic in the same session is trained there. */
+static void each_run_goes_where_its_arithmetic_is(void **state) {
+    (void)state;
+    place p = open_place();
+    heard h = {0};
+    reset_double(4);
+    const sf_planned_run both[] = {native[LONGEST], foreign[LONGEST]};
+    assert_int_equal(train(&h, &p, both, 2, &backend_double), SF_OK);
+    assert_int_equal(the_double.calls[FLEET_OPEN], 2); /* precisions do not share a fleet */
+    const outcome a = outcome_of(&p, &both[0]), b = outcome_of(&p, &both[1]);
+    assert_int_equal(a.weights_hash, b.weights_hash); /* the double's tf32 is f32 by another name */
+    close_place(&p);
+}
+
+static void members_wait_for_memory(void **state) {
+    (void)state;
+    for (int other_bits = 0; other_bits < 2; other_bits++)
+        for (size_t memory = 1; memory <= 3; memory++) {
+            take_runs(other_bits != 0);
+            place p = open_place();
+            heard h = {0};
+            reset_double(5);
+            the_double.memory = memory;
+            assert_int_equal(train(&h, &p, runs, TRIALS, &backend_double), SF_OK);
+            assert_int_equal(h.notes + h.failed, 0);
+            assert_int_equal(the_double.most_members, memory);
+            assert_as_expected(&p);
+            close_place(&p);
+        }
+    take_runs(false);
+}
+
+/* The device has no memory for even one member. */
+static void what_fits_nowhere_runs_on_the_cpu(void **state) {
+    (void)state;
+    place p = open_place();
+    heard h = {0};
+    reset_double(5);
+    the_double.memory = the_double.others = 1;
+    assert_int_equal(train(&h, &p, runs, TRIALS, &backend_double), SF_OK);
+    assert_int_equal(h.failed, 0);
+    assert_int_equal(h.notes, 1);
+    assert_string_equal(h.last_note, "a member does not fit; it is computed on the CPU instead");
+    assert_as_expected(&p);
+    close_place(&p);
+
+    take_runs(true);
+    p = open_place();
+    h = (heard){0};
+    assert_int_equal(train(&h, &p, runs, TRIALS, &backend_double), SF_IO_ERROR);
+    assert_int_equal(h.failed, TRIALS);
+    assert_non_null(strstr(h.last_failure, "does not fit"));
+    reset_double(5);
+    assert_int_equal(train(&h, &p, runs, TRIALS, &backend_double), SF_OK);
+    assert_as_expected(&p);
+    close_place(&p);
+    take_runs(false);
+}
+
+/* Two devices, one of which dies: the other one takes its runs, whatever their arithmetic. */
+static void the_other_device_goes_on(void **state) {
+    (void)state;
+    for (int other_bits = 0; other_bits < 2; other_bits++)
+        for (size_t at = 1; at <= 4; at++) {
+            take_runs(other_bits != 0);
+            place p = open_place();
+            heard h = {0};
+            reset_double(2);
+            the_double.fleets = 2;
+            the_double.fails = FLEET_ADVANCE;
+            the_double.at = at;
+            the_double.dies = true;
+            assert_int_equal(train(&h, &p, runs, TRIALS, &backend_double), SF_OK);
+            assert_int_equal(h.failed, 0);
+            assert_int_equal(h.notes, 1);
+            assert_non_null(strstr(h.last_note, "its runs continue on the other devices from their checkpoints"));
+            assert_as_expected(&p);
+            close_place(&p);
+        }
+    take_runs(false);
 }
 
 static void an_unknown_version_is_not_used(void **state) {
@@ -295,55 +421,71 @@ static bool is_everybodys(call_kind kind) {
     return kind == FLEET_OPEN || kind == FLEET_REMOVE || kind == FLEET_ADVANCE;
 }
 
-/* A session in which one call fails. False if there were fewer calls of the kind. */
-static bool fail_once(call_kind kind, size_t at, bool same_bits) {
+/* A session in which one call fails, or the device from then on. False if there were fewer calls of the kind. */
+static bool fail_once(call_kind kind, size_t at, bool same_bits, bool dies) {
+    take_runs(!same_bits);
     place p = open_place();
     heard h = {0};
     const sf_planned_run part = first_epochs(&runs[LONGEST], 2);
-    assert_int_equal(train(&h, &p, &part, 1, &sf_backend_cpu), SF_OK);
+    reset_double(4);
+    assert_int_equal(train(&h, &p, &part, 1, &backend_double), SF_OK);
     reset_double(4);
     the_double.fails = kind;
     the_double.at = at;
-    the_double.numerics = same_bits ? NULL : "f32-of-the-double";
+    the_double.dies = dies;
     const sf_status status = train(&h, &p, runs, TRIALS, &backend_double);
     const bool happened = the_double.calls[kind] >= at;
     if (happened) {
         char words[64];
+        const bool everybodys = is_everybodys(kind) || dies, elsewhere = everybodys && same_bits;
         snprintf(words, sizeof words, "call %zu of %s fails", at, call_names[kind]);
-        const bool elsewhere = is_everybodys(kind) && same_bits;
-        const bool was_the_last = kind == FLEET_REMOVE && h.failed == 0; /* no run was left in the fleet to fail */
+        const bool was_the_last = kind == FLEET_REMOVE && h.notes == 0 && status == SF_OK; /* no run was left to lose */
         assert_int_equal(status, elsewhere || was_the_last ? SF_OK : SF_IO_ERROR);
-        assert_int_equal(h.notes, elsewhere ? 1 : 0);
-        assert_true(elsewhere || was_the_last ? h.failed == 0 : h.failed >= 1);
-        assert_true(is_everybodys(kind) || h.failed == 1); /* the others were not affected */
-        if (elsewhere || !was_the_last) assert_non_null(strstr(elsewhere ? h.last_note : h.last_failure, words));
+        assert_int_equal(h.notes, elsewhere && !was_the_last ? 1 : 0);
+        assert_int_equal(h.failed, everybodys ? 0 : 1); /* the others were not affected */
+        if (elsewhere && !was_the_last) assert_non_null(strstr(h.last_note, dies ? "fail" : words));
+        if (h.failed > 0) assert_non_null(strstr(h.last_failure, words));
+        if (everybodys && !elsewhere && !was_the_last) {
+            assert_non_null(strstr(sf_message(), "the same command continues from the checkpoints"));
+            for (size_t r = 0; r < TRIALS; r++) assert_string_not_equal(outcome_of(&p, &runs[r]).status, "running");
+        }
     } else {
         assert_int_equal(status, SF_OK);
     }
     h = (heard){0};
-    assert_int_equal(train(&h, &p, runs, TRIALS, &sf_backend_cpu), SF_OK);
+    reset_double(4);
+    assert_int_equal(train(&h, &p, runs, TRIALS, same_bits ? &sf_backend_cpu : &backend_double), SF_OK);
     assert_int_equal(h.failed, 0);
     assert_as_expected(&p);
-    for (size_t r = 0; r < TRIALS && same_bits; r++) {
+    for (size_t r = 0; r < TRIALS; r++) {
         sf_stored_run stored;
         assert_int_equal(sf_store_find(&stored, p.store, runs[r].id), SF_OK);
-        if (sf_store_check(p.store, &stored) != SF_OK) fail_msg("%s", sf_message());
+        const sf_status checked = sf_store_check(p.store, &stored);
+        if (checked != (same_bits || stored.checkpoint_epoch == 0 ? SF_OK : SF_UNSUPPORTED))
+            fail_msg("%s", sf_message());
     }
     close_place(&p);
+    take_runs(false);
     return happened;
+}
+
+static bool is_of_a_fleet(call_kind kind) {
+    return kind == FLEET_ADD || kind == FLEET_REMOVE || kind == FLEET_ADVANCE || kind == FLEET_READ ||
+           kind == FLEET_WRITE;
 }
 
 static void no_failing_call_loses_a_run(void **state) {
     (void)state;
     threads = 1;
     for (call_kind kind = 0; kind < CALL_KINDS; kind++)
-        for (int same_bits = 0; same_bits < 2; same_bits++) {
-            size_t at = 1;
-            while (fail_once(kind, at, same_bits != 0)) at += at < 10 ? 1 : 13;
-            printf("  %s, %s: failed at up to call %zu\n", call_names[kind], same_bits ? "same bits" : "other bits",
-                   at - 1);
-            assert_true(at > 1);
-        }
+        for (int same_bits = 0; same_bits < 2; same_bits++)
+            for (int dies = 0; dies <= is_of_a_fleet(kind); dies++) {
+                size_t at = 1;
+                while (fail_once(kind, at, same_bits != 0, dies != 0)) at += at >= 10 ? 13 : dies ? 4 : 1;
+                printf("  %s, %s%s: failed at up to call %zu\n", call_names[kind],
+                       same_bits ? "same bits" : "other bits", dies ? ", for good" : "", at - 1);
+                assert_true(at > 1);
+            }
 }
 
 int main(void) {
@@ -354,6 +496,11 @@ int main(void) {
         cmocka_unit_test(a_stop_at_any_epoch_loses_nothing),
         cmocka_unit_test(what_is_not_supported_runs_on_the_cpu),
         cmocka_unit_test(other_bits_are_no_substitute),
+        cmocka_unit_test(foreign_runs_are_refused_unless_they_are_done),
+        cmocka_unit_test(each_run_goes_where_its_arithmetic_is),
+        cmocka_unit_test(members_wait_for_memory),
+        cmocka_unit_test(what_fits_nowhere_runs_on_the_cpu),
+        cmocka_unit_test(the_other_device_goes_on),
         cmocka_unit_test(an_unknown_version_is_not_used),
         cmocka_unit_test(no_failing_call_loses_a_run),
     };

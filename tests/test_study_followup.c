@@ -200,7 +200,8 @@ static sf_length_result by_reference(const expectation *e) {
         const sf_moment moment = {
             .seed = (uint32_t)planned->config.seed, .step = 1, .first_sample = (uint32_t)i}; /* step 1: held out */
         double loss;
-        sf_reference_run(reference, &loss, logits, NULL, params, &(sf_batch){tokens, &label, 1}, &moment);
+        sf_reference_run(reference, &loss, logits, NULL, params,
+                         &(sf_batch){.tokens = tokens, .labels = &label, .B = 1}, &moment);
         int32_t chosen = 0;
         for (int32_t c = 1; c < info.classes; c++)
             if (logits[c] > logits[chosen]) chosen = c;

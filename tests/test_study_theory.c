@@ -50,9 +50,9 @@ static sf_theory *open_theory(size_t run, sf_weights_at at, size_t samples, doub
     sf_theory *theory;
     assert_int_equal(sf_store_find(&stored, store, runs[run].id), SF_OK);
     assert_int_equal(
-        sf_theory_open(
-            &theory, store, &stored,
-            &(sf_theory_options){.at = at, .split = SF_HELDOUT, .samples = samples, .threads = 1, .share = share}),
+        sf_theory_open(&theory, store, &stored,
+                       &(sf_theory_options){
+                           .at = at, .split = SF_HELDOUT, .samples = samples, .execution.threads = 1, .share = share}),
         SF_OK);
     return theory;
 }

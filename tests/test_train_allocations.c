@@ -114,6 +114,16 @@ static void check(const char *mechanism, const char *precision) {
     sf_fleet_destroy(fleet);
 }
 
+/* What follows the name of a selector that takes no k. */
+static const char *numbers_of(const char *selector) {
+    static const char *const numbers[][2] = {{"topp", ":0.9"},   {"within", ":1"}, {"blocktopk", ":20:3"},
+                                             {"kmeans", ":4:2"}, {"lsh", ":8:2"},  {"full", ""}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strcmp(numbers[i][0], selector) == 0) return numbers[i][1];
+    fail_msg("%s: which numbers does it take?", selector);
+    return "";
+}
+
 static void no_mechanism_allocates_in_a_step(void **state) {
     (void)state;
     sf_part_info selector, weighting;
@@ -121,13 +131,17 @@ static void no_mechanism_allocates_in_a_step(void **state) {
     if (!has_bf16) print_message("skipped: %s\n", sf_message());
     for (size_t i = 0; sf_selector_describe(&selector, i); i++)
         for (size_t j = 0; sf_weighting_describe(&weighting, j); j++) {
-            char mechanism[SF_SPELLING_SIZE];
-            const bool takes_k = strncmp(selector.spelling, ":K", 2) == 0;
-            snprintf(mechanism, sizeof mechanism, takes_k ? "%s:%d/%s" : "%s%.0d/%s", selector.name, takes_k ? KEPT : 0,
-                     weighting.name);
+            char mechanism[SF_SPELLING_SIZE], numbers[32];
+            if (j > 0 && i != j) continue; /* every selector, and every weighting with one of them */
+            snprintf(numbers, sizeof numbers, strcmp(selector.spelling, ":K") == 0 ? ":%d" : "%.0d", KEPT);
+            if (strcmp(selector.spelling, ":K") != 0)
+                snprintf(numbers, sizeof numbers, "%s", numbers_of(selector.name));
+            snprintf(mechanism, sizeof mechanism, "%s%s/%s%s", selector.name, numbers, weighting.name,
+                     strcmp(weighting.name, "entmax") == 0 ? ":1.3" : "");
             check(mechanism, "f32");
             if (has_bf16) check(mechanism, "bf16");
         }
+    check("topk:20+global:1+random:3+sink:2+st+window:5@rope@qknorm:4@alibi@softcap:5@logn", "f32");
     assert_int_equal(sf_bytes_in_use(), 0);
 }
 

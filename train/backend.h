@@ -23,6 +23,10 @@ typedef struct sf_demand { /* what is to be computed */
     size_t batch, sequences; /* the largest batch; sequences of the largest dataset, if any */
 } sf_demand;
 
+typedef struct sf_epoch_seconds { /* of an epoch of a fleet, on its device */
+    double training, evaluation;
+} sf_epoch_seconds;
+
 typedef struct sf_update { /* what a training step needs besides weights and batch */
     const sf_config *config;
     double lr;
@@ -30,12 +34,14 @@ typedef struct sf_update { /* what a training step needs besides weights and bat
 } sf_update;
 
 enum { SF_BACKEND_VERSION = 1, SF_MOST_BLOCKS = 3 };
+enum { SF_EVALUATION_BATCH = 512 }; /* sequences whose losses are summed at a time: every loss has the run's own bits */
 
 typedef struct sf_backend {
     unsigned version; /* SF_BACKEND_VERSION of the header it was written for; members are only ever appended */
     const char *name, *summary;
 
-    /* Whether this machine has what the precision needs. SF_UNSUPPORTED: another backend may. */
+    /* Whether this machine has the device, and that has what the precision needs. If not, SF_UNSUPPORTED (the CPU:
+     * SF_BAD_INPUT) with a clause without a full stop: "device is ... but" may precede it and "; ..." follow it. */
     sf_status (*check)(sf_precision precision);
     /* The name of the arithmetic: backends that give the same name give the same bits. */
     const char *(*numerics)(sf_precision precision);
@@ -71,13 +77,15 @@ typedef struct sf_backend {
     sf_status (*fleet_evaluate)(void *fleet, size_t s, sf_epoch *out);
 
     /* For batches of up to demand->batch sequences and up to `models` weights at a time; the model must outlive it. All
-     * of its calls end with SF_INTERRUPTED soon after *stop is set. */
+     * of its calls end with SF_INTERRUPTED soon after *stop is set. evaluate and observe take moments without dropout.
+     */
     sf_status (*evaluator_open)(void **evaluator, const sf_demand *demand, const sf_model *model, size_t models,
                                 size_t threads);
     void (*evaluator_close)(void *evaluator);
     void (*evaluator_obey)(void *evaluator, const atomic_int *stop /* may be NULL */);
     /* How many workers call an observer: they are numbered from 0. */
     size_t (*evaluator_workers)(const void *evaluator);
+    /* Losses are added over SF_EVALUATION_BATCH sequences at a time, and then these sums. */
     sf_status (*evaluate)(void *evaluator, sf_evaluation *out /* [S] */, float *logits /* [S,B,classes], may be NULL */,
                           const float *const *params /* [S][size] */, size_t S, const sf_batch *batch,
                           const sf_moment *moment);
@@ -89,11 +97,22 @@ typedef struct sf_backend {
     /* One step of training, in place: gradient, clipping, update. */
     sf_status (*step)(void *evaluator, double *loss, float *const *blocks /* [1 + moments][size] */,
                       const sf_update *update, const sf_batch *batch, const sf_moment *moment);
+
+    /* How long the last epoch of a fleet took; NULL: it is not known. */
+    sf_status (*fleet_seconds)(void *fleet, sf_epoch_seconds *out);
+
+    /* The product name of the device; NULL: it is the CPU. */
+    const char *(*hardware)(void);
+    /* Asked after a call for one member failed: SF_OK if only that call did, a sentence if the device is lost with all
+     * of its fleets. NULL: it cannot be lost. */
+    sf_status (*alive)(void *fleet);
+    /* The CPU does not continue what was lost with it: the command ends. */
+    bool is_last;
 } sf_backend;
 
-extern const sf_backend sf_backend_cpu;
+extern const sf_backend sf_backend_cpu, sf_backend_cuda;
 
-/* The backend of a device. */
+/* The backend of a device; SF_AUTO is the CPU until it is decided (train/automatic.h). */
 const sf_backend *sf_backend_for(sf_device device);
 const sf_backend *sf_machine_backend(const sf_machine *machine);
 
@@ -105,18 +124,20 @@ sf_status sf_backend_check_version(const sf_backend *backend);
 bool sf_backend_may_fall_back(const sf_backend *backend, sf_precision precision);
 
 /* The backend that computes this for the machine: its own, or the CPU if that does not support it and the CPU computes
- * the same bits; machine->on_note then says why. A backend that was written for another version is not asked. */
+ * the same bits; machine->on_note then says why. A device that is not there at all is refused. A backend that was
+ * written for another version is not asked. */
 sf_status sf_backend_choose(const sf_backend **out, const sf_machine *machine, const sf_demand *demand);
+
+/* Notes, after the message of this thread, that the CPU takes the device's place. */
+void sf_backend_note_cpu(const sf_machine *machine);
 
 /* The precision as the setting spells it. */
 const char *sf_precision_name(sf_precision precision);
 
-/* Whether some backend that the device may use has what the precision needs. */
+/* Whether this machine has the device, and that has what the precision needs; if not, the sentence names the device. */
 sf_status sf_backend_check(sf_device device, sf_precision precision);
 
 sf_demand sf_member_demand(const sf_member *member);
-
-enum { SF_EVALUATION_BATCH = 512 }; /* used wherever a loss must equal the run's own bit by bit */
 
 /* Evaluation depends on the weights alone, not on when it happens: its random keys do not depend on the epoch. */
 static inline sf_moment sf_evaluation_moment(uint32_t seed, sf_split split, size_t first_sample) {

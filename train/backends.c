@@ -10,7 +10,7 @@ const sf_backend *sf_machine_backend(const sf_machine *machine) {
 }
 
 const char *sf_precision_name(sf_precision precision) {
-    return precision == SF_BF16 ? "bf16" : "f32";
+    return precision == SF_BF16 ? "bf16" : precision == SF_TF32 ? "tf32" : "f32";
 }
 
 sf_status sf_backend_check_version(const sf_backend *backend) {
@@ -25,31 +25,48 @@ bool sf_backend_may_fall_back(const sf_backend *backend, sf_precision precision)
            strcmp(backend->numerics(precision), sf_backend_cpu.numerics(precision)) == 0;
 }
 
+void sf_backend_note_cpu(const sf_machine *machine) {
+    sf_fail(SF_UNSUPPORTED, "%s; it is computed on the CPU instead", sf_message());
+    if (machine->on_note != NULL) machine->on_note(machine->context, sf_message());
+}
+
+static sf_status check_device(const sf_backend *backend, sf_precision precision) {
+    const sf_status status = backend->check(precision);
+    if (status == SF_OK || backend == &sf_backend_cpu) return status;
+    return sf_fail_on(status, "device", "device is %s but %s; use cpu or auto", backend->name, sf_message());
+}
+
 sf_status sf_backend_choose(const sf_backend **out, const sf_machine *machine, const sf_demand *demand) {
     const sf_backend *own = *out = sf_machine_backend(machine);
     sf_status status = sf_backend_check_version(own);
-    if (status == SF_OK) status = own->supports(demand);
+    if (status == SF_OK) {
+        SF_TRY(check_device(own, demand->precision)); /* a device that is not there is no reason to take another one */
+        status = own->supports(demand);
+    }
     if (status != SF_UNSUPPORTED || own == &sf_backend_cpu) return status;
     if (!sf_backend_may_fall_back(own, demand->precision))
         return sf_fail(status, "%s, and the CPU would compute other bits", sf_message());
-    sf_fail(status, "%s; it is computed on the CPU instead", sf_message());
-    if (machine->on_note != NULL) machine->on_note(machine->context, sf_message());
+    sf_backend_note_cpu(machine);
     *out = &sf_backend_cpu;
     return sf_backend_cpu.supports(demand);
 }
 
 sf_status sf_backend_check(sf_device device, sf_precision precision) {
-    const sf_backend *backend = sf_backend_for(device);
-    const sf_status status = backend->check(precision);
-    if (status != SF_UNSUPPORTED || !sf_backend_may_fall_back(backend, precision)) return status;
-    return sf_backend_cpu.check(precision);
+    return check_device(sf_backend_for(device), precision);
+}
+
+sf_status sf_device_check(sf_device device) {
+    return sf_backend_check(device, SF_F32);
 }
 
 sf_machine sf_machine_of(const sf_execution *execution) {
     sf_execution usual;
     sf_execution_init(&usual);
     if (execution == NULL) execution = &usual;
-    return (sf_machine){.threads = (size_t)execution->threads, .device = (sf_device)execution->device};
+    return (sf_machine){.threads = (size_t)execution->threads,
+                        .device = (sf_device)execution->device,
+                        .on_note = execution->on_note,
+                        .context = execution->note_context};
 }
 
 sf_demand sf_member_demand(const sf_member *member) {

@@ -1,5 +1,6 @@
 #include "semfocus/benchmark.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -8,17 +9,21 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "train/evaluator.h"
+#include "train/fleet_benchmark.h"
+#include "train/flops.h"
 
 enum { BATCH = 25, EVALUATED = 100, EPOCH_STEPS = 200, EPOCH_EVALUATED = 7000, MOST_TIMES = 4096 };
 
 typedef struct named_shape {
     const char *name;
     size_t T, L, V, classes;
+    const char *task;     /* that fleets of this shape learn */
+    size_t models, steps; /* of a fleet, and of its epochs */
 } named_shape;
 
 static const named_shape shapes[] = {
-    {.name = "nnch", .T = 40, .L = 5, .V = 3, .classes = 2},
-    {.name = "listops", .T = 600, .L = 10, .V = 16, .classes = 10},
+    {.name = "nnch", .T = 40, .L = 5, .V = 3, .classes = 2, .task = "even-pairs", .models = 132, .steps = 20},
+    {.name = "listops", .T = 600, .L = 10, .V = 16, .classes = 10, .task = "listops", .models = 8, .steps = 4},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -26,13 +31,14 @@ const char *sf_benchmark_shape(size_t i) {
     return i < SHAPES ? shapes[i].name : NULL;
 }
 
-/* Forward and twice that backward: linear layers of every token, and per query the products with the keys it scores
- * and with those it keeps. */
-static double step_flops(const sf_shape *s, double scored, double kept) {
-    const double heads = (double)(s->H * s->C), C = (double)s->C, F = (double)s->F;
-    const double linear = 3 * 2 * (4 * C * heads + 2 * C * F);
-    const double attention = 2 * heads * (6 * kept + (scored - kept)); /* what is not kept counts forward only */
-    return (double)(BATCH * s->T * s->L) * (linear + attention);
+sf_status sf_step_flops(double *out, const sf_shape *shape) {
+    sf_pattern pattern = {0};
+    SF_TRY(sf_pattern_create(&pattern, &shape->attention, shape->T));
+    const double kept = (double)pattern.offsets[shape->T] / (double)shape->T;
+    sf_pattern_destroy(&pattern);
+    const bool by_score = (shape->attention.selector->selects_by & SF_BY_SCORE) != 0;
+    *out = BATCH * sf_flops_of(shape, by_score ? (double)shape->T : kept, kept).training;
+    return SF_OK;
 }
 
 typedef struct timed_model { /* ready to train */
@@ -82,19 +88,13 @@ static sf_status open_model(timed_model *r, const sf_benchmark *what, const sf_m
     sf_model_initialize(r->params, &r->model, 1);
     for (size_t i = 0; i < EVALUATED * shape.T; i++) r->tokens[i] = (int32_t)(i * 7 / 3 % (named->V - 1));
     for (size_t i = 0; i < EVALUATED; i++) r->labels[i] = (int32_t)(i % named->classes);
-    sf_pattern pattern = {0};
-    SF_TRY(sf_pattern_create(&pattern, &shape.attention, shape.T));
-    const double kept = (double)pattern.offsets[shape.T] / (double)shape.T;
-    sf_pattern_destroy(&pattern);
-    r->flops =
-        step_flops(&shape, (shape.attention.selector->selects_by & SF_BY_SCORE) != 0 ? (double)shape.T : kept, kept);
-    return SF_OK;
+    return sf_step_flops(&r->flops, &shape);
 }
 
 static sf_status time_step(double *seconds, timed_model *r, uint32_t step) {
     const sf_moment moment = {.seed = 1, .epoch = 1, .step = step, .training = true};
     const sf_update update = {.config = &r->config, .lr = r->config.lr, .step = step + 1};
-    const sf_batch batch = {r->tokens, r->labels, BATCH};
+    const sf_batch batch = {.tokens = r->tokens, .labels = r->labels, .B = BATCH};
     double loss;
     const double start = sf_clock_seconds();
     const sf_status status = sf_evaluator_step(&r->evaluator, &loss, &r->params, &update, &batch, &moment);
@@ -104,7 +104,7 @@ static sf_status time_step(double *seconds, timed_model *r, uint32_t step) {
 
 static sf_status time_evaluation(double *seconds, timed_model *r) {
     const sf_moment moment = {.seed = 1};
-    const sf_batch batch = {r->tokens, r->labels, EVALUATED};
+    const sf_batch batch = {.tokens = r->tokens, .labels = r->labels, .B = EVALUATED};
     const float *params = r->params;
     sf_evaluation result;
     const double start = sf_clock_seconds();
@@ -137,16 +137,65 @@ static sf_status measure(sf_benchmark_result *out, timed_model *r, double second
     return SF_OK;
 }
 
-sf_status sf_benchmark_run(sf_benchmark_result *out, const sf_benchmark *what, double peak_gflops) {
+static sf_status time_model(sf_benchmark_result *out, const sf_benchmark *what, const sf_machine *machine) {
     timed_model r = {0};
-    *out = (sf_benchmark_result){.threads = (size_t)sf_threads_for(what->threads)};
-    sf_status status = open_model(&r, what, &(sf_machine){.threads = out->threads});
+    sf_status status = open_model(&r, what, machine);
     if (status == SF_OK) status = measure(out, &r, what->seconds);
-    out->peak_share = peak_gflops > 0 ? out->gflops / peak_gflops : 0;
     close_model(&r);
     return status;
 }
 
-double sf_benchmark_peak(sf_precision precision, size_t threads) {
-    return sf_backend_for(SF_CPU)->peak_gflops(precision, threads);
+enum { MOST_KINDS = 16 };
+
+/* A list with commas between its items: the items in `text`, cut off from each other. */
+static sf_status split(const char **items /* [MOST_KINDS] */, size_t *count, char text[SF_TEXT_SIZE],
+                       const char *list) {
+    char *rest = text;
+    const int length = snprintf(text, SF_TEXT_SIZE, "%s", list);
+    *count = 0;
+    for (const char *item; (item = strsep(&rest, ",")) != NULL && *count < MOST_KINDS;) items[(*count)++] = item;
+    return length < SF_TEXT_SIZE && rest == NULL
+               ? SF_OK
+               : sf_fail(SF_BAD_INPUT, "a fleet of more than %d mechanisms was asked for", (int)MOST_KINDS);
+}
+
+static sf_status time_fleet(sf_benchmark_result *out, const sf_benchmark *what) {
+    const named_shape *named = NULL;
+    const char *mechanisms[MOST_KINDS];
+    char text[SF_TEXT_SIZE];
+    sf_fleet_case fleet = {.mechanisms = mechanisms,
+                           .precision = what->precision,
+                           .execution = &what->execution,
+                           .seconds = what->seconds};
+    sf_fleet_times times;
+    SF_TRY(find_shape(&named, what->shape));
+    SF_TRY(split(mechanisms, &fleet.kinds, text, what->attention));
+    fleet.task = named->task;
+    fleet.steps = named->steps;
+    fleet.models = what->models > 0 ? what->models : named->models;
+    SF_TRY(sf_fleet_benchmark(&times, &fleet));
+    out->device = times.device;
+    out->models = fleet.models;
+    out->steps = times.epochs * fleet.steps;
+    out->ms_per_step = 1e3 * times.step;
+    out->ms_per_evaluation = 1e3 * times.evaluation * EVALUATED;
+    out->gflops = 1e-9 * times.flops / times.step;
+    out->evaluation_share = times.evaluation * EPOCH_EVALUATED / (times.step * EPOCH_STEPS);
+    return SF_OK;
+}
+
+sf_status sf_benchmark_run(sf_benchmark_result *out, const sf_benchmark *what, double peak_gflops) {
+    const sf_machine machine = sf_machine_of(&what->execution);
+    *out = (sf_benchmark_result){.device = "cpu", .models = 1, .threads = (size_t)sf_threads_for(machine.threads)};
+    SF_TRY(sf_backend_check(machine.device, what->precision));
+    const bool alone = sf_machine_backend(&machine) == &sf_backend_cpu;
+    SF_TRY(alone ? time_model(out, what, &machine) : time_fleet(out, what));
+    out->peak_share = peak_gflops > 0 ? out->gflops / peak_gflops : 0;
+    return SF_OK;
+}
+
+double sf_benchmark_peak(sf_precision precision, const sf_execution *execution) {
+    const sf_backend *backend = sf_backend_for((sf_device)execution->device);
+    if (backend->peak_gflops == NULL || backend->check(precision) != SF_OK) return 0;
+    return backend->peak_gflops(precision, (size_t)execution->threads);
 }

@@ -167,13 +167,14 @@ void sf_run_data_close(sf_run_data *data) {
     *data = (sf_run_data){0};
 }
 
-void sf_run_data_lay_out(int32_t *tokens /* [T] */, const sf_run_data *data, const sf_dataset *set, size_t i, size_t T,
-                         size_t globals) {
+uint32_t sf_run_data_lay_out(int32_t *tokens /* [T] */, const sf_run_data *data, const sf_dataset *set, size_t i,
+                             size_t T, size_t globals) {
     const size_t plain = T - globals;
     size_t count;
     const int32_t *sequence = sf_dataset_tokens(set, i, &count);
     for (size_t t = 0; t < plain; t++) tokens[t] = t < count ? sequence[t] : data->pad;
     for (size_t t = plain; t < T; t++) tokens[t] = data->pad + 1 + (int32_t)(t - plain);
+    return (uint32_t)(count < plain ? count : plain) - 1;
 }
 
 /* Fisher-Yates under (seed, epoch). */

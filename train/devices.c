@@ -1,10 +1,10 @@
 /* Which backend serves which device. */
 #include "train/backend.h"
 
-static const sf_backend *const backends[] = {[SF_CPU] = &sf_backend_cpu};
+static const sf_backend *const backends[] = {[SF_CPU] = &sf_backend_cpu, [SF_CUDA] = &sf_backend_cuda};
 
 const sf_backend *sf_backend_for(sf_device device) {
-    return backends[device];
+    return device == SF_AUTO ? &sf_backend_cpu : backends[device];
 }
 
 bool sf_backend_describe(sf_backend_info *out, size_t i) {

@@ -21,7 +21,7 @@ void sf_evaluator_close(sf_evaluator *evaluator); /* legal for a zeroed one that
 void sf_evaluator_obey(sf_evaluator *evaluator, const atomic_int *stop /* may be NULL: never stops */);
 size_t sf_evaluator_workers(const sf_evaluator *evaluator); /* that call an observer, numbered from 0 */
 
-/* Sums over the sequences, for each of S weights. */
+/* Sums over the sequences, for each of S weights: over SF_EVALUATION_BATCH of them at a time, then of these. */
 sf_status sf_evaluator_evaluate(const sf_evaluator *evaluator, sf_evaluation *out /* [S] */,
                                 float *logits /* [S,B,classes], may be NULL */,
                                 const float *const *params /* [S][size] */, size_t S, const sf_batch *batch,

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "train/automatic.h"
+#include "train/numerics.h"
 #include "train/optimizer.h"
 
 struct sf_fleet {
@@ -62,6 +64,17 @@ static sf_status check_same_shape(const sf_config *a, const sf_config *b) {
                                  "train the others in a fleet of their own");
 }
 
+/* One device for all members: that of their arithmetic, or the one asked for. */
+static void choose_device(sf_machine *machine, sf_member *const *members, size_t count) {
+    sf_workload work = {0};
+    for (size_t s = 0; s < count; s++) {
+        const sf_member *member = members[s];
+        sf_workload_add_run(&work, &member->config, member->result.attention, (double)member->config.epochs);
+        machine->device = sf_numerics_device(&member->config, machine->device);
+    }
+    sf_machine_decide(machine, &work);
+}
+
 /* One backend for all members: the CPU if the device's own does not support all of them. */
 static sf_status choose_backend(const sf_backend **out, const sf_machine *machine, sf_member *const *members,
                                 size_t count) {
@@ -69,18 +82,23 @@ static sf_status choose_backend(const sf_backend **out, const sf_machine *machin
     bool together = true;
     for (size_t s = 0; s < count && together; s++) {
         const sf_demand demand = sf_member_demand(members[s]);
+        SF_TRY(sf_backend_check_run(sf_machine_backend(machine), &members[s]->config));
         SF_TRY(sf_backend_choose(out, machine, &demand));
         together = *out != &sf_backend_cpu && (*out)->share_fleet(&first, &demand);
     }
-    if (!together) *out = &sf_backend_cpu;
+    if (together) return SF_OK;
+    *out = &sf_backend_cpu;
+    for (size_t s = 0; s < count; s++) SF_TRY(sf_backend_check_run(*out, &members[s]->config));
     return SF_OK;
 }
 
 static sf_status fill(sf_fleet **out, sf_member **members /* [count]; NULL once the fleet has them */, size_t count,
                       const sf_execution *execution) {
-    const sf_machine machine = sf_machine_of(execution);
+    sf_machine machine = sf_machine_of(execution);
     const sf_demand demand = sf_member_demand(members[0]);
     const sf_backend *backend;
+    for (size_t s = 0; s < count; s++) SF_TRY(sf_numerics_settle(&members[s]->config, machine.device));
+    choose_device(&machine, members, count);
     SF_TRY(choose_backend(&backend, &machine, members, count));
     SF_TRY(sf_fleet_open(out, backend, &demand, count, machine.threads));
     for (size_t i = 0, s; i < count; i++) {
@@ -127,6 +145,10 @@ sf_status sf_fleet_advance(sf_fleet *fleet) {
     return SF_OK;
 }
 
+sf_status sf_fleet_alive(const sf_fleet *fleet) {
+    return fleet->backend->alive != NULL ? fleet->backend->alive(fleet->state) : SF_OK;
+}
+
 void sf_fleet_watch(sf_fleet *fleet, const sf_watch *watch) {
     fleet->watch = watch;
 }
@@ -161,6 +183,13 @@ sf_status sf_fleet_resume(sf_fleet *fleet, size_t s, const sf_epoch *last, size_
 sf_status sf_fleet_evaluate(sf_epoch *out, sf_fleet *fleet, size_t s) {
     *out = (sf_epoch){.epoch = fleet->members[s]->result.last.epoch};
     return fleet->backend->fleet_evaluate(fleet->state, s, out);
+}
+
+sf_status sf_fleet_seconds(sf_epoch_seconds *out, const sf_fleet *fleet) {
+    *out = (sf_epoch_seconds){0};
+    if (fleet->backend->fleet_seconds != NULL) return fleet->backend->fleet_seconds(fleet->state, out);
+    return sf_fail(SF_UNSUPPORTED, "backend %s does not tell how long the parts of an epoch take",
+                   fleet->backend->name);
 }
 
 bool sf_fleet_finished(const sf_fleet *fleet) {

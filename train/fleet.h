@@ -17,6 +17,9 @@ sf_status sf_fleet_remove(sf_fleet *fleet, size_t s);
  * it. */
 sf_status sf_fleet_advance_members(sf_fleet *fleet);
 
+/* After a call for one member failed: SF_OK if only that call did, a sentence if the device is lost. */
+sf_status sf_fleet_alive(const sf_fleet *fleet);
+
 size_t sf_fleet_capacity(const sf_fleet *fleet);
 sf_member *sf_fleet_member(sf_fleet *fleet, size_t s);     /* NULL where a place is free */
 sf_member *const *sf_fleet_members(const sf_fleet *fleet); /* [capacity] */
@@ -27,6 +30,9 @@ sf_status sf_fleet_read(const sf_fleet *fleet, size_t s, size_t block, float *va
 /* Puts a model where a checkpoint left it: after epoch last->epoch. */
 sf_status sf_fleet_resume(sf_fleet *fleet, size_t s, const sf_epoch *last, size_t converged_epoch,
                           float *const *blocks /* [1 + moments] */);
+
+/* Of the last epoch; SF_UNSUPPORTED if the backend does not tell. */
+sf_status sf_fleet_seconds(sf_epoch_seconds *out, const sf_fleet *fleet);
 
 /* Losses and accuracies of the current weights. */
 sf_status sf_fleet_evaluate(sf_epoch *out, sf_fleet *fleet, size_t s);

@@ -4,275 +4,90 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
-#include "io/safetensors.h"
 #include "kernels/reference/reference.h"
 #include "train/evaluator.h"
+#include "train/golden_file.h"
 #include "train/optimizer.h"
 
-enum { GOLDEN_STEPS = 3, LOSSES = GOLDEN_STEPS + 1 };
-
-typedef struct golden { /* a file, unpacked into the model's padded layout */
-    sf_safetensors *file;
-    sf_model model;
-    size_t B;
-    double lr, clip;
-    int32_t *tokens, *labels;
-    double *params, *gradient; /* [size] */
-    double *logits;            /* [B,classes] */
-    double gradient_norm, losses[LOSSES];
-} golden;
-
-static sf_status metadata_text(const char **out, const golden *g, const char *key) {
-    *out = sf_safetensors_metadata(g->file, key);
-    if (*out != NULL) return SF_OK;
-    return sf_fail(SF_BAD_INPUT, "its metadata has no '%s'; a golden file must say its shape and mechanism", key);
-}
-
-static sf_status metadata_integer(int64_t *out, const golden *g, const char *key, int64_t low, int64_t high) {
-    const char *text;
-    char quoted[SF_QUOTE_SIZE];
-    SF_TRY(metadata_text(&text, g, key));
-    if (sf_text_integer(out, text) && *out >= low && *out <= high) return SF_OK;
-    return sf_fail(SF_BAD_INPUT, "its metadata has %s '%s' but it must be a whole number from %lld to %lld", key,
-                   sf_text_quote(quoted, text), (long long)low, (long long)high);
-}
-
-static sf_status metadata_real(double *out, const golden *g, const char *key) {
-    const char *text;
-    char quoted[SF_QUOTE_SIZE];
-    SF_TRY(metadata_text(&text, g, key));
-    if (sf_text_real(out, text) && *out >= 0) return SF_OK;
-    return sf_fail(SF_BAD_INPUT, "its metadata has %s '%s' but it must be a number from 0", key,
-                   sf_text_quote(quoted, text));
-}
-
-/* Activation and norm are spelled as the settings of the same name. */
-static sf_status metadata_setting(sf_config *config, const golden *g, const char *key) {
-    const char *text;
-    SF_TRY(metadata_text(&text, g, key));
-    return sf_fail_in(sf_config_set(config, key, text), "its metadata");
-}
-
-static sf_status read_attention(sf_attention *out, const golden *g, int64_t globals) {
-    const char *name, *k;
-    char spelling[SF_SPELLING_SIZE];
-    SF_TRY(metadata_text(&name, g, "attention"));
-    SF_TRY(metadata_text(&k, g, "k"));
-    int used = snprintf(spelling, sizeof spelling, strcmp(k, "-1") == 0 ? "%s" : "%s:%s", name, k);
-    if (globals > 0 && used > 0 && (size_t)used < sizeof spelling)
-        used += snprintf(spelling + used, sizeof spelling - (size_t)used, "+global:%lld", (long long)globals);
-    if (used < 0 || (size_t)used >= sizeof spelling)
-        return sf_fail(SF_BAD_INPUT, "its metadata names an attention that is too long");
-    return sf_fail_in(sf_attention_parse(out, spelling), "its metadata");
-}
-
-static sf_status read_shape(golden *g) {
-    int64_t vocab, classes, length, batch, width, mlp, blocks, heads, globals, steps;
-    sf_config config;
-    sf_config_init(&config);
-    sf_shape shape = {0};
-    SF_TRY(metadata_integer(&vocab, g, "vocab", 1, 65536));
-    SF_TRY(metadata_integer(&classes, g, "classes", 1, 65536));
-    SF_TRY(metadata_integer(&length, g, "length", 1, 65536));
-    SF_TRY(metadata_integer(&batch, g, "batch", 1, 65536));
-    SF_TRY(metadata_integer(&width, g, "d_model", 1, 4096));
-    SF_TRY(metadata_integer(&mlp, g, "d_mlp", 1, 16384));
-    SF_TRY(metadata_integer(&blocks, g, "blocks", 1, 1024));
-    SF_TRY(metadata_integer(&heads, g, "heads", 1, 64));
-    SF_TRY(metadata_integer(&globals, g, "globals", 0, 1024));
-    SF_TRY(metadata_integer(&steps, g, "steps", GOLDEN_STEPS, GOLDEN_STEPS));
-    SF_TRY(metadata_setting(&config, g, "activation"));
-    SF_TRY(metadata_setting(&config, g, "norm"));
-    SF_TRY(metadata_real(&shape.inverse_temperature, g, "inv_temp"));
-    SF_TRY(metadata_real(&g->lr, g, "sgd_lr"));
-    SF_TRY(metadata_real(&g->clip, g, "clip"));
-    SF_TRY(read_attention(&shape.attention, g, globals));
-    g->B = (size_t)batch;
-    shape.V = (size_t)(vocab + globals);
-    shape.T = (size_t)(length + globals);
-    shape.C = (size_t)width;
-    shape.F = (size_t)mlp;
-    shape.H = (size_t)heads;
-    shape.L = (size_t)blocks;
-    shape.classes = (size_t)classes;
-    shape.activation = (sf_activation)config.activation;
-    shape.norm = (sf_norm)config.norm;
-    return sf_model_create(&g->model, &shape);
-}
-
-/* The tensor, which must have exactly this shape (columns 0: a vector of `rows`). */
-static sf_status find_tensor(const sf_tensor **out, const golden *g, const char *name, size_t rows, size_t columns) {
-    const sf_tensor *tensor = *out = sf_safetensors_find(g->file, name);
-    if (tensor == NULL) return sf_fail(SF_BAD_INPUT, "it has no tensor '%s'; a golden file must hold it", name);
-    const size_t rank = columns > 0 ? 2 : 1;
-    if (tensor->rank != rank || tensor->shape[0] != rows || (columns > 0 && tensor->shape[1] != columns))
-        return sf_fail(SF_BAD_INPUT, "tensor '%s' has another shape than its metadata says; it must be [%zu%s%.0zu]",
-                       name, rows, columns > 0 ? ", " : "", columns);
-    return SF_OK;
-}
-
-static sf_status read_reals(double *out, const golden *g, const char *name, size_t rows, size_t columns) {
-    const sf_tensor *tensor;
-    SF_TRY(find_tensor(&tensor, g, name, rows, columns));
-    return sf_tensor_reals(out, tensor);
-}
-
-static sf_status read_indices(int32_t **out, const golden *g, const char *name, size_t rows, size_t columns,
-                              size_t bound) {
-    const sf_tensor *tensor;
-    SF_TRY(find_tensor(&tensor, g, name, rows, columns));
-    SF_TRY(SF_NEW(out, tensor->count));
-    SF_TRY(sf_tensor_integers(*out, tensor));
-    for (size_t i = 0; i < tensor->count; i++)
-        if ((*out)[i] < 0 || (size_t)(*out)[i] >= bound)
-            return sf_fail(SF_BAD_INPUT, "tensor '%s' holds %d but must lie below %zu", name, (*out)[i], bound);
-    return SF_OK;
-}
-
-/* Reads prefix + the name of every parameter into a padded block. */
-static sf_status read_block(double *block /* [size] */, const golden *g, const char *prefix) {
-    for (size_t p = 0; p < g->model.param_count; p++) {
-        const sf_param *param = &g->model.params[p];
-        char name[SF_PARAM_NAME_SIZE + 8];
-        snprintf(name, sizeof name, "%s%s", prefix, param->name);
-        double *values;
-        SF_TRY(SF_NEW(&values, param->rows * param->columns));
-        const sf_status status = param->rank == 1 ? read_reals(values, g, name, param->columns, 0)
-                                                  : read_reals(values, g, name, param->rows, param->columns);
-        for (size_t r = 0; status == SF_OK && r < param->rows; r++)
-            for (size_t c = 0; c < param->columns; c++)
-                block[sf_param_index(param, r, c)] = values[r * param->columns + c];
-        sf_release(values);
-        SF_TRY(status);
-    }
-    return SF_OK;
-}
-
-static sf_status golden_read(golden *g) {
-    SF_TRY(read_shape(g));
-    const sf_shape *s = &g->model.shape;
-    SF_TRY(read_indices(&g->tokens, g, "tokens", g->B, s->T, s->V));
-    SF_TRY(read_indices(&g->labels, g, "labels", g->B, 0, s->classes));
-    SF_TRY(SF_NEW(&g->params, g->model.size));
-    SF_TRY(SF_NEW(&g->gradient, g->model.size));
-    SF_TRY(SF_NEW(&g->logits, g->B * s->classes));
-    SF_TRY(read_block(g->params, g, "param."));
-    SF_TRY(read_block(g->gradient, g, "grad."));
-    SF_TRY(read_reals(g->logits, g, "logits", g->B, s->classes));
-    SF_TRY(read_reals(&g->gradient_norm, g, "grad_norm", 1, 0));
-    return read_reals(g->losses, g, "losses", LOSSES, 0);
-}
-
-static sf_status golden_open(golden *g, const char *path) {
-    SF_TRY(sf_safetensors_open(&g->file, path));
-    return sf_fail_in(golden_read(g), "%s", path);
-}
-
-static void golden_close(golden *g) {
-    sf_safetensors_close(g->file);
-    sf_model_destroy(&g->model);
-    sf_release(g->tokens);
-    sf_release(g->labels);
-    sf_release(g->params);
-    sf_release(g->gradient);
-    sf_release(g->logits);
-}
-
-static void compare(sf_golden_path *path, const char *name, double ours, double theirs, double floor) {
-    const double scale = fmax(fabs(theirs), floor);
-    double error = ours == theirs ? 0 : fabs(ours - theirs) / scale;
-    if (!isfinite(ours) || !isfinite(theirs) || isnan(error)) error = INFINITY;
-    if (error < path->worst) return;
-    path->worst = error;
-    snprintf(path->worst_name, sizeof path->worst_name, "%s", name);
-}
-
-static void compare_gradient(sf_golden_path *path, const golden *g, const double *gradient /* [size] */) {
-    for (size_t p = 0; p < g->model.param_count; p++) {
-        const sf_param *param = &g->model.params[p];
-        char name[sizeof path->worst_name];
-        snprintf(name, sizeof name, "grad.%.*s", (int)sizeof name - 6, param->name);
-        for (size_t r = 0; r < param->rows; r++)
-            for (size_t c = 0; c < param->columns; c++) {
-                const size_t at = sf_param_index(param, r, c);
-                compare(path, name, gradient[at], g->gradient[at], 1e-3 * g->gradient_norm);
-            }
-    }
-}
-
-/* One implementation: loss, logits and gradient of params, returned in double. */
+/* One implementation: loss, logits and gradient of its weights, in double. */
 typedef struct engine {
-    sf_golden_path *path;
-    double *gradient; /* [size] */
-    double *logits;   /* [B,classes] */
-    sf_status (*run)(struct engine *engine, double *loss, const golden *g);
-    sf_status (*step)(struct engine *engine, const golden *g);
+    double loss;
+    double *gradient;        /* [size] */
+    double *logits;          /* [B,classes] */
     sf_reference *reference; /* in double */
     double *params;
-    sf_evaluator evaluator; /* in f32 */
+    sf_evaluator evaluator, observer; /* in floats; the observer: of bf16 and tf32 */
     float *narrow_params, *narrow_gradient, *narrow_logits;
+    sf_status (*run)(struct engine *engine, const sf_golden_file *g);
+    sf_status (*step)(struct engine *engine, const sf_golden_file *g);
 } engine;
 
-static double norm_of(const double *gradient, size_t size) {
+static double norm_of(const double *values, size_t size) {
     double total = 0;
-    for (size_t i = 0; i < size; i++) total += gradient[i] * gradient[i];
+    for (size_t i = 0; i < size; i++) total += values[i] * values[i];
     return sqrt(total);
 }
 
-static sf_status check_engine(engine *e, const golden *g) {
-    for (int step = 0; step < LOSSES; step++) {
-        double loss;
-        SF_TRY(e->run(e, &loss, g));
-        compare(e->path, "losses", loss, g->losses[step], 0);
-        if (step == 0) {
-            for (size_t i = 0; i < g->B * g->model.shape.classes; i++)
-                compare(e->path, "logits", e->logits[i], g->logits[i], 0);
-            compare(e->path, "grad_norm", norm_of(e->gradient, g->model.size), g->gradient_norm, 0);
-            compare_gradient(e->path, g, e->gradient);
-        }
-        SF_TRY(e->step(e, g));
-    }
-    e->path->passes = e->path->worst <= e->path->limit;
-    return SF_OK;
+static sf_batch batch_of(const sf_golden_file *g) {
+    return (sf_batch){.tokens = g->tokens, .labels = g->labels, .B = g->B};
 }
 
-static sf_batch batch_of(const golden *g) {
-    return (sf_batch){g->tokens, g->labels, g->B};
+static sf_status open_engine(engine *e, const sf_golden_file *g) {
+    SF_TRY(SF_NEW(&e->gradient, g->model.size));
+    return SF_NEW(&e->logits, g->B * g->model.shape.classes);
 }
 
-static sf_status reference_run(engine *e, double *loss, const golden *g) {
+static void close_engine(engine *e) {
+    sf_reference_destroy(e->reference);
+    sf_evaluator_close(&e->evaluator);
+    sf_evaluator_close(&e->observer);
+    sf_release(e->gradient);
+    sf_release(e->logits);
+    sf_release(e->params);
+    sf_release(e->narrow_params);
+    sf_release(e->narrow_gradient);
+    sf_release(e->narrow_logits);
+}
+
+/* ---- the reference */
+
+static sf_status reference_run(engine *e, const sf_golden_file *g) {
     const sf_batch batch = batch_of(g);
-    sf_reference_run(e->reference, loss, e->logits, e->gradient, e->params, &batch, &(sf_moment){0});
+    sf_reference_run(e->reference, &e->loss, e->logits, e->gradient, e->params, &batch, &(sf_moment){0});
     return SF_OK;
 }
 
-static sf_status reference_step(engine *e, const golden *g) {
+static sf_status reference_step(engine *e, const sf_golden_file *g) {
     const double factor = sf_clip_factor(norm_of(e->gradient, g->model.size), g->clip);
     for (size_t i = 0; i < g->model.size; i++) e->params[i] -= g->lr * factor * e->gradient[i];
     return SF_OK;
 }
 
-static sf_status check_reference(engine *e, const golden *g) {
+static sf_status open_reference(engine *e, const sf_golden_file *g) {
+    e->run = reference_run;
+    e->step = reference_step;
+    SF_TRY(open_engine(e, g));
     SF_TRY(sf_reference_create(&e->reference, &g->model));
     SF_TRY(SF_NEW(&e->params, g->model.size));
     memcpy(e->params, g->params, g->model.size * sizeof *e->params);
-    return check_engine(e, g);
+    return SF_OK;
 }
 
-static sf_status f32_run(engine *e, double *loss, const golden *g) {
+/* ---- a device */
+
+static sf_status device_run(engine *e, const sf_golden_file *g) {
     const sf_batch batch = batch_of(g);
     const sf_moment moment = {0};
     const float *params = e->narrow_params;
     sf_evaluation unused;
     SF_TRY(sf_evaluator_evaluate(&e->evaluator, &unused, e->narrow_logits, &params, 1, &batch, &moment));
-    SF_TRY(sf_evaluator_gradient(&e->evaluator, loss, e->narrow_gradient, params, &batch, &moment));
-    for (size_t i = 0; i < g->B * g->model.shape.classes; i++) e->logits[i] = e->narrow_logits[i];
-    for (size_t i = 0; i < g->model.size; i++) e->gradient[i] = e->narrow_gradient[i];
+    SF_TRY(sf_evaluator_gradient(&e->evaluator, &e->loss, e->narrow_gradient, params, &batch, &moment));
+    for (size_t i = 0; i < g->B * g->model.shape.classes; i++) e->logits[i] = (double)e->narrow_logits[i];
+    for (size_t i = 0; i < g->model.size; i++) e->gradient[i] = (double)e->narrow_gradient[i];
     return SF_OK;
 }
 
-static sf_status f32_step(engine *e, const golden *g) {
+static sf_status device_step(engine *e, const sf_golden_file *g) {
     const sf_batch batch = batch_of(g);
     sf_config config;
     sf_config_init(&config);
@@ -282,41 +97,213 @@ static sf_status f32_step(engine *e, const golden *g) {
                              &(sf_update){.config = &config, .lr = g->lr, .step = 1}, &batch, &(sf_moment){0});
 }
 
-static sf_status check_f32(engine *e, const golden *g) {
-    SF_TRY(sf_evaluator_open(&e->evaluator, &(sf_machine){.threads = 1}, SF_TRAINING_WORK, &g->model, SF_F32, g->B, 1));
+static sf_status open_device(engine *e, const sf_golden_file *g, const sf_machine *machine, sf_precision precision) {
+    e->run = device_run;
+    e->step = device_step;
+    SF_TRY(open_engine(e, g));
+    SF_TRY(sf_evaluator_open(&e->evaluator, machine, SF_TRAINING_WORK, &g->model, precision, g->B, 1));
+    if (precision != SF_F32)
+        SF_TRY(sf_evaluator_open(&e->observer, machine, SF_OBSERVATION_WORK, &g->model, precision, g->B, 1));
     SF_TRY(SF_NEW(&e->narrow_params, g->model.size));
     SF_TRY(SF_NEW(&e->narrow_gradient, g->model.size));
     SF_TRY(SF_NEW(&e->narrow_logits, g->B * g->model.shape.classes));
     for (size_t i = 0; i < g->model.size; i++) e->narrow_params[i] = (float)g->params[i];
-    return check_engine(e, g);
+    return SF_OK;
 }
 
-static void close_engine(engine *e) {
-    sf_reference_destroy(e->reference);
-    sf_evaluator_close(&e->evaluator);
-    sf_release(e->params);
-    sf_release(e->narrow_params);
-    sf_release(e->narrow_gradient);
-    sf_release(e->narrow_logits);
+/* ---- number by number, against the file */
+
+static void note_error(sf_golden_path *path, const char *name, double error) {
+    if (isnan(error)) error = INFINITY;
+    if (error < path->worst) return;
+    path->worst = error;
+    snprintf(path->worst_name, sizeof path->worst_name, "%s", name);
 }
 
-sf_status sf_golden_check(sf_golden *out, const char *path) {
-    *out = (sf_golden){.reference.limit = SF_GOLDEN_REFERENCE_LIMIT, .f32.limit = SF_GOLDEN_F32_LIMIT};
-    golden g = {0};
-    double *gradient = NULL, *logits = NULL;
-    sf_status status = sf_backend_check(SF_CPU, SF_F32);
-    if (status == SF_OK) status = golden_open(&g, path);
-    if (status == SF_OK) status = SF_NEW(&gradient, g.model.size);
-    if (status == SF_OK) status = SF_NEW(&logits, g.B * g.model.shape.classes);
-    engine reference = {
-        .path = &out->reference, .gradient = gradient, .logits = logits, .run = reference_run, .step = reference_step};
-    engine f32 = {.path = &out->f32, .gradient = gradient, .logits = logits, .run = f32_run, .step = f32_step};
-    if (status == SF_OK) status = check_reference(&reference, &g);
-    if (status == SF_OK) status = check_f32(&f32, &g);
+static void compare(sf_golden_path *path, const char *name, double ours, double theirs, double floor) {
+    const bool finite = isfinite(ours) && isfinite(theirs);
+    const double apart = ours == theirs ? 0 : fabs(ours - theirs) / fmax(fabs(theirs), floor);
+    note_error(path, name, finite ? apart : INFINITY);
+}
+
+static void name_gradient(char out[sizeof((sf_golden_path *)0)->worst_name], const sf_param *param) {
+    const size_t size = sizeof((sf_golden_path *)0)->worst_name;
+    snprintf(out, size, "grad.%.*s", (int)size - 6, param->name);
+}
+
+static void compare_gradient(sf_golden_path *path, const sf_golden_file *g, const double *gradient /* [size] */) {
+    for (size_t p = 0; p < g->model.param_count; p++) {
+        const sf_param *param = &g->model.params[p];
+        char name[sizeof path->worst_name];
+        name_gradient(name, param);
+        for (size_t r = 0; r < param->rows; r++)
+            for (size_t c = 0; c < param->columns; c++) {
+                const size_t at = sf_param_index(param, r, c);
+                compare(path, name, gradient[at], g->gradient[at], 1e-3 * g->gradient_norm);
+            }
+    }
+}
+
+static sf_status check_exactly(sf_golden_path *path, engine *e, const sf_golden_file *g) {
+    for (int step = 0; step < SF_GOLDEN_LOSSES; step++) {
+        SF_TRY(e->run(e, g));
+        compare(path, "losses", e->loss, g->losses[step], 0);
+        if (step == 0) {
+            for (size_t i = 0; i < g->B * g->model.shape.classes; i++)
+                compare(path, "logits", e->logits[i], g->logits[i], 0);
+            compare(path, "grad_norm", norm_of(e->gradient, g->model.size), g->gradient_norm, 0);
+            compare_gradient(path, g, e->gradient);
+        }
+        SF_TRY(e->step(e, g));
+    }
+    return SF_OK;
+}
+
+/* ---- tensor by tensor, against the reference that makes the choices of the device */
+
+typedef struct choices {
+    const sf_shape *shape;
+    bool *kept;     /* [B,L,H,T,T]; NULL: no keys are chosen */
+    bool *active;   /* [B,L,T,F] */
+    uint32_t *room; /* [2T] */
+} choices;
+
+static void see_choices(void *context, size_t worker, const sf_attention_view *view) {
+    const choices *c = context;
+    const sf_shape *s = c->shape;
+    const size_t slot = view->sequence * s->L + view->block, Fp = sf_padded(s->F);
+    (void)worker;
+    for (size_t i = 0; i < s->T * s->F; i++)
+        c->active[slot * s->T * s->F + i] = view->hidden[i / s->F * Fp + i % s->F] > 0;
+    for (size_t i = 0; i < s->H * s->T && c->kept != NULL; i++) {
+        bool *row = c->kept + (slot * s->H * s->T + i) * s->T;
+        size_t count;
+        const uint32_t *chosen = sf_view_chosen(&count, c->room, view, s->T, i / s->T, i % s->T);
+        memset(row, 0, s->T * sizeof *row);
+        for (size_t n = 0; n < count; n++) row[chosen[n]] = true;
+    }
+}
+
+/* The share of queries that keep the keys that the reference chooses by itself. */
+static double equal_share(engine *reference, const choices *c, const sf_golden_file *g) {
+    const sf_shape *s = c->shape;
+    const size_t queries = s->H * s->T;
+    size_t equal = 0;
+    for (size_t n = 0; n < g->B && c->kept != NULL; n++) {
+        const sf_batch one = {.tokens = g->tokens + n * s->T, .labels = g->labels + n, .B = 1};
+        sf_reference_run(reference->reference, &reference->loss, reference->logits, NULL, reference->params, &one,
+                         &(sf_moment){.first_sample = (uint32_t)n});
+        for (size_t block = 0; block < s->L; block++) {
+            const bool *theirs = sf_reference_kept(reference->reference, block);
+            const bool *ours = c->kept + (n * s->L + block) * queries * s->T;
+            for (size_t i = 0; i < queries; i++)
+                equal += memcmp(ours + i * s->T, theirs + i * s->T, s->T * sizeof *ours) == 0;
+        }
+    }
+    return c->kept != NULL ? (double)equal / (double)(g->B * s->L * queries) : 1;
+}
+
+typedef struct distance { /* squares, summed over a tensor */
+    double apart, size;
+} distance;
+
+static void add_distance(distance *d, double ours, double theirs) {
+    d->apart += (ours - theirs) * (ours - theirs);
+    d->size += theirs * theirs;
+}
+
+static void note_distance(sf_golden_path *path, const char *name, const distance *d, double floor) {
+    const double apart = sqrt(d->apart);
+    note_error(path, name, apart == 0 ? 0 : isfinite(apart) ? apart / fmax(sqrt(d->size), floor) : INFINITY);
+}
+
+static void compare_tensors(sf_golden_path *path, const sf_golden_file *g, const engine *ours, const engine *theirs) {
+    const double norm = norm_of(theirs->gradient, g->model.size);
+    distance logits = {0};
+    for (size_t i = 0; i < g->B * g->model.shape.classes; i++)
+        add_distance(&logits, ours->logits[i], theirs->logits[i]);
+    note_distance(path, "logits", &logits, 0);
+    compare(path, "grad_norm", norm_of(ours->gradient, g->model.size), norm, 0);
+    for (size_t p = 0; p < g->model.param_count; p++) {
+        const sf_param *param = &g->model.params[p];
+        char name[sizeof path->worst_name];
+        distance d = {0};
+        for (size_t i = 0; i < param->rows * param->columns; i++) {
+            const size_t at = sf_param_index(param, i / param->columns, i % param->columns);
+            add_distance(&d, ours->gradient[at], theirs->gradient[at]);
+        }
+        name_gradient(name, param);
+        note_distance(path, name, &d, 1e-2 * norm);
+    }
+}
+
+static sf_status observe(engine *device, const choices *c, const sf_golden_file *g) {
+    const sf_batch batch = batch_of(g);
+    return sf_evaluator_observe(&device->observer, &(sf_observer){see_choices, (void *)c}, device->narrow_params,
+                                &batch, &(sf_moment){0});
+}
+
+/* Rounding lets scores that are nearly equal change places, and numbers near 0 their sign. So the reference keeps the
+ * keys that the device keeps, and its ReLUs are open where the device's are. */
+static sf_status compare_rounded(sf_golden *out, engine *reference, engine *device, const choices *c,
+                                 const sf_golden_file *g) {
+    for (int step = 0; step < SF_GOLDEN_LOSSES; step++) {
+        SF_TRY(observe(device, c, g));
+        if (step == 0) out->equal_kept = equal_share(reference, c, g);
+        sf_reference_follow(reference->reference, &(sf_reference_choices){c->kept, c->active});
+        SF_TRY(reference->run(reference, g));
+        SF_TRY(device->run(device, g));
+        compare(&out->computed, "losses", device->loss, reference->loss, 0);
+        if (step == 0) compare_tensors(&out->computed, g, device, reference);
+        SF_TRY(reference->step(reference, g));
+        SF_TRY(device->step(device, g));
+    }
+    return SF_OK;
+}
+
+static sf_status check_rounded(sf_golden *out, engine *device, const sf_golden_file *g) {
+    const sf_shape *s = &g->model.shape;
+    engine reference = {0};
+    choices c = {.shape = s};
+    sf_status status = open_reference(&reference, g);
+    if (status == SF_OK) status = SF_NEW(&c.active, g->B * s->L * s->T * s->F);
+    if (status == SF_OK) status = SF_NEW(&c.room, 2 * s->T);
+    if (status == SF_OK && sf_attention_selects_by(&s->attention) != SF_BY_POSITION)
+        status = SF_NEW(&c.kept, g->B * s->L * s->H * s->T * s->T);
+    if (status == SF_OK) status = compare_rounded(out, &reference, device, &c, g);
     close_engine(&reference);
-    close_engine(&f32);
-    sf_release(gradient);
-    sf_release(logits);
-    golden_close(&g);
+    sf_release(c.active);
+    sf_release(c.kept);
+    sf_release(c.room);
+    return status;
+}
+
+/* ---- both */
+
+static sf_status check(sf_golden *out, engine *reference, engine *device, const sf_golden_file *g,
+                       const sf_machine *machine, sf_precision precision) {
+    SF_TRY(open_reference(reference, g));
+    SF_TRY(check_exactly(&out->reference, reference, g));
+    SF_TRY(open_device(device, g, machine, precision));
+    return precision == SF_F32 ? check_exactly(&out->computed, device, g) : check_rounded(out, device, g);
+}
+
+sf_status sf_golden_check(sf_golden *out, const char *path, sf_precision precision, const sf_execution *execution) {
+    static const double limits[] = {
+        [SF_F32] = SF_GOLDEN_F32_LIMIT, [SF_BF16] = SF_GOLDEN_BF16_LIMIT, [SF_TF32] = SF_GOLDEN_TF32_LIMIT};
+    sf_machine machine = sf_machine_of(execution);
+    machine.threads = 1;
+    *out =
+        (sf_golden){.reference.limit = SF_GOLDEN_REFERENCE_LIMIT, .computed.limit = limits[precision], .equal_kept = 1};
+    sf_golden_file g = {0};
+    engine reference = {0}, device = {0};
+    sf_status status = sf_backend_check(machine.device, precision);
+    if (status == SF_OK) status = sf_golden_file_open(&g, path);
+    if (status == SF_OK) status = check(out, &reference, &device, &g, &machine, precision);
+    out->reference.passes = status == SF_OK && out->reference.worst <= out->reference.limit;
+    out->computed.passes = status == SF_OK && out->computed.worst <= out->computed.limit;
+    close_engine(&reference);
+    close_engine(&device);
+    sf_golden_file_close(&g);
     return status;
 }

@@ -15,6 +15,7 @@ typedef struct sf_machine {
     void *context;
 } sf_machine;
 
+/* SF_AUTO is not decided yet (train/automatic.h). */
 sf_machine sf_machine_of(const sf_execution *execution /* NULL: the defaults */);
 
 #endif

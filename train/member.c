@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 struct sf_shared_data {
     sf_run_data data;
     size_t users;
@@ -48,6 +50,7 @@ static sf_status open_member(sf_member *member, const char *task, sf_member *con
     SF_TRY(sf_attention_parse(&attention, config->attention));
     SF_TRY(open_data(member, task, others, count, stop));
     attention = sf_attention_resolve(attention, member->data->longest);
+    SF_TRY(sf_attention_set_causal(&attention, config->causal != 0));
 
     const sf_shape shape = {
         .V = (size_t)member->data->pad + 1 + attention.globals,
@@ -59,6 +62,7 @@ static sf_status open_member(sf_member *member, const char *task, sf_member *con
         .classes = member->data->classes,
         .activation = (sf_activation)config->activation,
         .norm = (sf_norm)config->norm,
+        .readout = (sf_readout)config->readout,
         .inverse_temperature = config->inverse_temperature,
         .dropout = config->dropout,
         .attention = attention,
@@ -95,6 +99,26 @@ void sf_member_destroy(sf_member *member) {
         sf_release(member->shared);
     }
     sf_release(member);
+}
+
+const char *sf_member_task(const sf_member *member) {
+    return member->shared->task;
+}
+
+static uint64_t add_dataset(uint64_t hash, const sf_dataset *data) {
+    for (size_t i = 0; i < sf_dataset_count(data); i++) {
+        size_t count;
+        const int32_t *tokens = sf_dataset_tokens(data, i, &count);
+        const int32_t label = sf_dataset_label(data, i);
+        hash = sf_hash(hash, &count, sizeof count);
+        hash = sf_hash(hash, tokens, count * sizeof *tokens);
+        hash = sf_hash(hash, &label, sizeof label);
+    }
+    return hash;
+}
+
+uint64_t sf_member_data_hash(const sf_member *member) {
+    return add_dataset(add_dataset(SF_HASH_START, member->data->training), member->data->heldout);
 }
 
 sf_status sf_member_check(const sf_member *member) {

@@ -21,6 +21,12 @@ sf_status sf_member_create(sf_member **out, const char *task, const sf_config *c
                            sf_member *const *others /* [count] */, size_t count, const atomic_int *stop);
 void sf_member_destroy(sf_member *member); /* NULL is legal */
 
+/* The task as it was given. */
+const char *sf_member_task(const sf_member *member);
+
+/* Of both sets. */
+uint64_t sf_member_data_hash(const sf_member *member);
+
 /* Whether the parts of its mechanism followed their rules; a plug-in's may not. If not, the member cannot continue. */
 sf_status sf_member_check(const sf_member *member);
 

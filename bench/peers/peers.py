@@ -13,23 +13,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SHAPES = {"nnch": {"length": 40, "blocks": 5, "vocabulary": 3, "classes": 2},
-          "listops": {"length": 600, "blocks": 10, "vocabulary": 16, "classes": 10}}
-MECHANISMS = ["full", "topk:5", "banded:5", "block:5"]
 PUBLISHED = {("nnch", "full"): (27.2, 5), ("nnch", "topk:5"): (43.7, 8), ("nnch", "banded:5"): (35.0, None),
              ("nnch", "block:5"): (36.3, None), ("listops", "full"): (2943, 6), ("listops", "topk:5"): (3330, 12),
              ("listops", "banded:5"): (2738, 20), ("listops", "block:5"): (2901, 20)}
-BATCH, WIDTH, DROPOUT, LEARNING_RATE, CLIP = 25, 64, 0.01, 0.1, 0.5
-
-
-def padded(length, attention):
-    """Lengths are multiples of the mechanism's k, as in the paper's recipe."""
-    k = int(attention.split(":")[1]) if ":" in attention else 1
-    return -(-length // k) * k
 
 
 def check_same_loss(program, attention):
@@ -57,32 +46,9 @@ def check_same_loss(program, attention):
     return f"{attention}: loss {loss:.7f}, semfocus {stored:.7f}"
 
 
-class Step:
-    """A training step as a user writes it."""
-
-    def __init__(self, shape, attention, compiled):
-        torch.manual_seed(1)
-        length = padded(shape["length"], attention)
-        model = Model(shape["vocabulary"], shape["classes"], WIDTH, WIDTH, 1, shape["blocks"], attention, length, DROPOUT)
-        self.parameters = list(model.parameters())
-        self.model = torch.compile(model) if compiled else model
-        self.optimizer = torch.optim.SGD(self.parameters, lr=LEARNING_RATE)
-        self.tokens = torch.randint(0, shape["vocabulary"] - 1, (BATCH, length))
-        self.labels = torch.randint(0, shape["classes"], (BATCH,))
-
-    def run(self):
-        self.optimizer.zero_grad()
-        nn.functional.cross_entropy(self.model(self.tokens), self.labels).backward()
-        nn.utils.clip_grad_norm_(self.parameters, CLIP)
-        self.optimizer.step()
-
-    def times(self, seconds):
-        found, end = [], time.perf_counter() + seconds
-        while len(found) < 2 or time.perf_counter() < end:
-            start = time.perf_counter()
-            self.run()
-            found.append(1e3 * (time.perf_counter() - start))
-        return found
+def new_step(shape, attention, compiled):
+    torch.manual_seed(1)
+    return Step(new_model(SHAPES[shape], attention), *random_batch(SHAPES[shape], attention), compiled)
 
 
 def semfocus_times(program, shape, attention, threads):
@@ -92,8 +58,8 @@ def semfocus_times(program, shape, attention, threads):
 
 
 def compare(program, shape, attention, options):
-    eager = Step(SHAPES[shape], attention, False)
-    compiled = None if options.no_compile else Step(SHAPES[shape], attention, True)
+    eager = new_step(shape, attention, False)
+    compiled = None if options.no_compile else new_step(shape, attention, True)
     for step in filter(None, (eager, compiled)):  # to warm up, and to compile
         for _ in range(2):
             step.run()
@@ -162,4 +128,5 @@ if __name__ == "__main__":
         sys.exit("PyTorch is not installed: pip install torch")
     sys.path.insert(0, str(Path(__file__).parent))
     from model import Model, read_safetensors
+    from step import MECHANISMS, SHAPES, WIDTH, Step, new_model, padded, random_batch
     main()

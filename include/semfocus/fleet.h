@@ -72,6 +72,8 @@ const sf_config *sf_fleet_config(const sf_fleet *fleet, size_t s); /* with the t
 const char *sf_fleet_backend(const sf_fleet *fleet);               /* cpu, even if another device was asked for */
 void sf_fleet_destroy(sf_fleet *fleet);
 
+/* Whether this machine has the device; SF_UNSUPPORTED with a sentence if not. */
+sf_status sf_device_check(sf_device device);
 /* Backends by index, for listings; false past the end. */
 typedef struct sf_backend_info {
     const char *name, *summary;

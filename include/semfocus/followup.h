@@ -16,8 +16,8 @@ SF_API_BEGIN
 
 typedef struct sf_length_request {
     sf_weights_at at;
-    size_t length, count; /* 0: the run's own */
-    size_t threads;       /* 0: one per core */
+    size_t length, count;   /* 0: the run's own */
+    sf_execution execution; /* only threads, device and notes are used */
 } sf_length_request;
 
 typedef struct sf_length_result {

@@ -22,6 +22,9 @@ typedef enum sf_measure {
     SF_KEPT_DISPERSION, /* delta_h: the same over the kept keys */
     SF_SEPARATION,      /* Delta_h: distance of the kept scores from the others; only if chosen by score */
     SF_IN_DEGREE,       /* of each key: how many queries keep it */
+    SF_EFFECTIVE_KEYS,  /* of each query: 1 / sum w^2 of its weights, divided by their sum: 1 to the number of kept keys
+                         */
+    SF_ENTROPY,         /* of each query: -sum w ln w of the same */
     SF_LN_STABILITY,    /* ln xi, the stability of softmax in its input under this mechanism; like the next two, only
                            defined where the theory of softmax holds */
     SF_CONDITION_W,     /* left side, per query: delta_s over all keys of this run */
@@ -49,9 +52,9 @@ typedef struct sf_block_measures { /* of one block, or of all */
 typedef struct sf_analysis_request {
     sf_weights_at at;
     sf_split split;
-    size_t samples;   /* the first of the split; 0: all */
-    size_t threads;   /* 0: one per core */
-    double perturbed; /* how far the weights are moved along the first direction of the loss surface */
+    size_t samples;         /* the first of the split; 0: all */
+    sf_execution execution; /* only threads, device and notes are used */
+    double perturbed;       /* how far the weights are moved along the first direction of the loss surface */
     uint32_t direction_seed;
 } sf_analysis_request;
 
@@ -62,12 +65,11 @@ typedef struct sf_analysis_info {
     sf_analysis_request request;
     size_t epoch; /* of the weights; 0: initial */
     size_t samples, positions, blocks, heads;
-    double ln_positions; /* the same bits on every machine, unlike libm's */
-    size_t k;            /* from the spelling, or all keys */
-    bool has_separation; /* and conditions W and X, if has_theory */
-    bool has_theory;     /* of softmax; if not, stability and conditions are not defined */
-    const char *weighting, *selector;
-    bool weighting_has_theory; /* if not, has_theory is false because of the weighting, not the selector */
+    double ln_positions;                 /* the same bits on every machine, unlike libm's */
+    size_t k;                            /* from the spelling, or all keys */
+    bool has_separation;                 /* and conditions W and X, if has_theory */
+    bool has_theory;                     /* of softmax; if not, stability and conditions are not defined */
+    const char *lacks_kind, *lacks_name; /* if not: because of this weighting, selector, ... */
 } sf_analysis_info;
 
 /* Weights of another instruction set are analyzed as they are; those of another numerics version are refused. For a

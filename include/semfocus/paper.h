@@ -52,8 +52,15 @@ sf_status sf_paper_find(size_t *out, const char *id);
 
 typedef struct sf_paper sf_paper; /* an entry at a scale */
 
-/* Plans the study, with runs of this precision. Threads to measure with, 0: one per core. */
-sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, sf_precision precision, size_t threads);
+/* What is not the entry's to choose. */
+typedef struct sf_paper_machine {
+    sf_precision precision;   /* of the runs */
+    const char *architecture; /* the same; NULL or "": that of the device */
+    sf_execution execution;   /* for runs and measurements */
+} sf_paper_machine;
+
+/* Plans the study; machine NULL: the defaults. */
+sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, const sf_paper_machine *machine);
 void sf_paper_close(sf_paper *paper);
 const sf_study *sf_paper_study(const sf_paper *paper); /* NULL: it needs no run, or cannot be run yet */
 /* SF_CONDITION_W or SF_CONDITION_X for a figure of formulas, which needs no run; otherwise SF_MEASURES. */
@@ -126,7 +133,7 @@ sf_status sf_paper_cost(double *seconds, const sf_paper *paper, sf_paper_rates *
 /* Writes Markdown: what every entry shows and states, its command and our result, from the store alone (NULL: there is
  * none), at one scale, or with SF_SCALES at laptop and paper. "-" is standard output. A file that this function did not
  * write is not replaced; text after the generated part is kept. */
-sf_status sf_paper_write(const char *path, sf_paper_scale scale, sf_store *store, sf_precision precision);
+sf_status sf_paper_write(const char *path, sf_paper_scale scale, sf_store *store, const sf_paper_machine *machine);
 
 /* The figures of a judged entry as SVG and their data as CSV, in folder/id; both are created if they do not exist. */
 sf_status sf_paper_write_figures(const sf_paper *paper, const char *id, sf_store *store, const char *folder);

@@ -4,7 +4,7 @@
  *
  *   static size_t keep_strided(uint32_t *kept, const sf_query *query) {
  *       size_t count = 0;
- *       for (size_t j = query->query % query->k; j < query->keys; j += query->k) kept[count++] = (uint32_t)j;
+ *       for (size_t j = query->query % query->k; j < query->visible; j += query->k) kept[count++] = (uint32_t)j;
  *       return count;
  *   }
  *   static const sf_selector strided = {SF_SELECTOR, .name = "strided", .summary = "every K-th key",
@@ -109,7 +109,7 @@ typedef struct sf_query {
     const void *prepared;      /* what prepare() wrote, or NULL */
 } sf_query;
 
-#define SF_SELECTOR_VERSION 1
+#define SF_SELECTOR_VERSION 2
 #define SF_SELECTOR         .version = SF_SELECTOR_VERSION, .size = sizeof(sf_selector)
 
 /* Which keys a query keeps. In the backward pass the kept set is a constant. */
@@ -119,7 +119,7 @@ struct sf_selector {
     const char *name, *summary;
     bool takes_k;       /* the first number of the spelling is k, a whole number from 1; T may be rounded up to a
                          * multiple of it */
-    bool takes_globals; /* +global:G may follow: G tokens that keep and are kept by all */
+    bool takes_globals; /* no longer read: +global:G may follow every selector */
     unsigned selects_by;
     /* Writes the kept keys in ascending order and returns how many: at least one, all of them visible. `kept` has room
      * for all keys. */
@@ -136,6 +136,11 @@ struct sf_selector {
     size_t (*scratch_size)(const sf_head_input *head);
     void (*prepare)(void *scratch /* aligned to 64 bytes */, const sf_head_input *head);
     bool not_causal; /* a query depends on later positions: not for causal models */
+    /* From version 2 on. Whether every query keeps all keys: it is then full attention. May be NULL. */
+    bool (*keeps_all)(size_t keys, size_t k, const double *arguments);
+    /* NULL, or the rule that these numbers break: "the number of buckets must be even". May be NULL. */
+    const char *(*refuse)(size_t k, const double *arguments);
+    const char *formula, *cost, *source; /* one line each, for listings; may be NULL */
 };
 
 /* The kept keys of one query. */
@@ -151,9 +156,10 @@ typedef struct sf_weighing_matrix {
     const size_t *offsets; /* [T+1] */
     const uint32_t *keys;  /* [offsets[T]] */
     const double *arguments;
+    double *scratch; /* [matrix_scratch()]: backward sees what forward wrote */
 } sf_weighing_matrix;
 
-#define SF_WEIGHTING_VERSION 1
+#define SF_WEIGHTING_VERSION 2
 #define SF_WEIGHTING         .version = SF_WEIGHTING_VERSION, .size = sizeof(sf_weighting)
 
 /* How kept scores become weights. */
@@ -171,10 +177,13 @@ struct sf_weighting {
      * Only for softmax itself. */
     bool has_softmax_theory;
     bool not_causal;
-    /* Instead of the two above, for weights that depend on other queries. This version of semfocus cannot run them. */
+    /* Instead of the two above, for weights that depend on other queries. Not yet for plug-ins. */
     void (*weigh_matrix)(double *weights, const double *scores, const sf_weighing_matrix *rows);
     void (*weigh_matrix_backward)(double *dscores, const double *dweights, const double *weights, const double *scores,
                                   const sf_weighing_matrix *rows);
+    /* From version 2 on: how many doubles the two of them need. */
+    size_t (*matrix_scratch)(size_t T, const double *arguments);
+    const char *formula, *cost, *source; /* one line each, for listings; may be NULL */
 };
 
 /* A query's scores as a transform sees them. */
@@ -194,12 +203,12 @@ typedef struct sf_vector_place {
     const double *arguments;
 } sf_vector_place;
 
-#define SF_SCORE_TRANSFORM_VERSION 1
+#define SF_SCORE_TRANSFORM_VERSION 2
 #define SF_SCORE_TRANSFORM         .version = SF_SCORE_TRANSFORM_VERSION, .size = sizeof(sf_score_transform)
 
-/* Changes scores before the selection, or queries and keys before their product. This version of semfocus cannot run
- * them. */
-typedef struct sf_score_transform {
+/* Changes scores before the selection (transform), or queries and keys before their product (turn). Not yet for
+ * plug-ins. */
+struct sf_score_transform {
     unsigned version;
     size_t size;
     const char *name, *summary;
@@ -208,7 +217,8 @@ typedef struct sf_score_transform {
     void (*transform_backward)(double *dscores, const double *dout, const double *scores, const sf_score_row *row);
     void (*turn)(double *out /* [D] */, const double *vector /* [D] */, const sf_vector_place *place);
     void (*turn_backward)(double *dvector, const double *dout, const double *vector, const sf_vector_place *place);
-} sf_score_transform;
+    const char *formula, *cost, *source; /* from version 2 on; one line each, for listings */
+};
 
 #define SF_TASK_VERSION 1
 #define SF_TASK         .version = SF_TASK_VERSION, .size = sizeof(sf_task)
@@ -243,8 +253,8 @@ typedef struct sf_plugin {
     const sf_selector *const *selectors;
     const sf_weighting *const *weightings;
     const sf_task *const *tasks;
-    const sf_selector *const *extras; /* their kept keys are added to a selector's; cannot be run by this version */
-    const sf_score_transform *const *score_transforms; /* cannot be run by this version */
+    const sf_selector *const *extras; /* their kept keys are added to a selector's; not yet for plug-ins */
+    const sf_score_transform *const *score_transforms; /* not yet for plug-ins */
 } sf_plugin;
 
 /* What a plug-in exports: called once. The table and all that it points to stay valid. NULL: the plug-in cannot work

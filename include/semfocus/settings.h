@@ -36,8 +36,9 @@ typedef enum sf_norm { SF_PRE_NORM, SF_POST_NORM } sf_norm;
 typedef enum sf_optimizer { SF_SGD, SF_ADAM, SF_ADAMW } sf_optimizer;
 typedef enum sf_schedule { SF_DECAY, SF_CONSTANT, SF_COSINE } sf_schedule;
 typedef enum sf_pad { SF_PAD_NONE, SF_PAD_MASK } sf_pad;
-typedef enum sf_device { SF_CPU } sf_device;
-typedef enum sf_precision { SF_F32, SF_BF16 } sf_precision;
+typedef enum sf_readout { SF_READ_MEAN, SF_READ_LAST } sf_readout;
+typedef enum sf_device { SF_CPU, SF_CUDA, SF_AUTO } sf_device;
+typedef enum sf_precision { SF_F32, SF_BF16, SF_TF32 } sf_precision;
 typedef enum sf_export_format { SF_SAFETENSORS, SF_CSV } sf_export_format;
 typedef enum sf_weights_at { SF_AT_LAST, SF_AT_BEST, SF_AT_INIT } sf_weights_at;
 typedef enum sf_paper_scale { SF_SMOKE, SF_LAPTOP, SF_PAPER, SF_SCALES } sf_paper_scale;
@@ -51,12 +52,14 @@ typedef struct sf_config {
     char attention[SF_TEXT_SIZE];
     int64_t width, mlp_width, heads, blocks;
     int64_t activation, norm; /* sf_activation, sf_norm */
+    int64_t causal, readout;  /* readout: sf_readout */
     double dropout, inverse_temperature;
     /* training */
     int64_t optimizer, schedule; /* sf_optimizer, sf_schedule */
     double lr, gamma, momentum, weight_decay, beta1, beta2, epsilon, clip, stop_at;
     int64_t batch, epochs, warmup;
-    int64_t precision; /* sf_precision */
+    int64_t precision;     /* sf_precision */
+    char architecture[16]; /* of the GPU whose tensor cores compute bf16 or tf32: sm_90; empty: none */
     sf_given given;
 } sf_config;
 
@@ -64,7 +67,12 @@ typedef struct sf_config {
 typedef struct sf_execution {
     int64_t threads; /* 0: one per core */
     int64_t device;  /* sf_device */
-    int64_t checkpoint_seconds, measure_every;
+    int64_t checkpoint_seconds, measure_every, rank_timeout;
+    int64_t data_parallel; /* a session trains one run at a time, on all ranks (semfocus/ranks.h) */
+    /* Passes on a sentence for the user: that the GPU was chosen, or what the CPU computes instead of it, and why. May
+     * be NULL. A session has events for this. */
+    void (*on_note)(void *context, const char *sentence);
+    void *note_context;
 } sf_execution;
 
 void sf_execution_init(sf_execution *execution); /* every default */
@@ -88,6 +96,9 @@ typedef struct sf_options {
     double perturbed;
     char plugin[SF_PATH_SIZE];
     int64_t scale; /* sf_paper_scale */
+    int64_t models;
+    char shard[SF_TEXT_SIZE]; /* sf_shard_parse() reads it */
+    char into[SF_PATH_SIZE];
     sf_given given;
 } sf_options;
 
@@ -115,14 +126,17 @@ typedef enum sf_setting_group {
     SF_GROUP_LENGTHS = 262144, /* at which lengths */
     SF_GROUP_GOAL = 524288,    /* when a run counts as converged */
     SF_GROUP_PLUGIN = 1048576, /* which plug-ins are loaded */
-    SF_GROUP_PAPER = 2097152   /* at which scale the paper is repeated */
+    SF_GROUP_PAPER = 2097152,  /* at which scale the paper is repeated */
+    SF_GROUP_BENCH = 4194304,  /* what is timed */
+    SF_GROUP_SHARD = 8388608,  /* which of the planned runs are trained */
+    SF_GROUP_MERGE = 16777216  /* where stores are joined */
 } sf_setting_group;
 
 /* What a run depends on, and what a study takes: on the command line and in a file. */
 enum {
     SF_RUN_GROUPS = SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING,
     SF_STUDY_GROUPS = SF_RUN_GROUPS | SF_GROUP_STUDY | SF_GROUP_SAVING | SF_GROUP_REPORT | SF_GROUP_GOAL |
-                      SF_GROUP_OUT | SF_GROUP_MACHINE | SF_GROUP_STORE | SF_GROUP_OUTPUT
+                      SF_GROUP_OUT | SF_GROUP_MACHINE | SF_GROUP_STORE | SF_GROUP_OUTPUT | SF_GROUP_SHARD
 };
 
 typedef enum sf_setting_home { SF_IN_CONFIG, SF_IN_OPTIONS } sf_setting_home; /* sf_config or sf_options */

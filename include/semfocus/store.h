@@ -81,7 +81,8 @@ sf_status sf_store_export_curve(sf_store *store, const sf_stored_run *run, const
 
 /* Verifies that a run's curve and checkpoints agree: it has the epochs that were asked for, its rows are what was
  * written, so are its files, and evaluating the saved weights gives the row of their epoch bit by bit. SF_IO_ERROR with
- * a sentence if not. */
+ * a sentence if not. SF_UNSUPPORTED if everything else is right, but this machine does not have the arithmetic of the
+ * run to evaluate it (bf16 and tf32). */
 sf_status sf_store_check(sf_store *store, const sf_stored_run *run);
 /* The same for what belongs to no run: the database file, its tables, the list of runs. */
 sf_status sf_store_check_list(sf_store *store);

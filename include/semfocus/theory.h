@@ -28,10 +28,10 @@ typedef struct sf_theory sf_theory;
 
 typedef struct sf_theory_options {
     sf_weights_at at;
-    sf_split split;   /* the sequences examined */
-    size_t samples;   /* how many, at least 1; as many as there are if there are fewer */
-    size_t threads;   /* 0: one per core */
-    double perturbed; /* how far the weights are moved along the first direction of the loss surface */
+    sf_split split;         /* the sequences examined */
+    size_t samples;         /* how many, at least 1; as many as there are if there are fewer */
+    sf_execution execution; /* only threads, device and notes are used */
+    double perturbed;       /* how far the weights are moved along the first direction of the loss surface */
     uint32_t direction_seed;
     double share; /* of queries, keys and rows that lie in the domain of the bounds, above 0; 1: all of them */
 } sf_theory_options;

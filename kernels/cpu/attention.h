@@ -6,13 +6,30 @@
 #include "kernels/cpu/plan.h"
 #include "kernels/cpu/rows.h"
 
-#define sf_dense_forward  ISA(sf_dense_forward)
-#define sf_dense_backward ISA(sf_dense_backward)
-#define sf_scaled_keys    ISA(sf_scaled_keys)
-#define sf_share_queries  ISA(sf_share_queries)
-#define sf_kept_forward   ISA(sf_kept_forward)
-#define sf_kept_clear     ISA(sf_kept_clear)
-#define sf_kept_backward  ISA(sf_kept_backward)
+#define sf_dense_forward       ISA(sf_dense_forward)
+#define sf_dense_backward      ISA(sf_dense_backward)
+#define sf_scaled_keys         ISA(sf_scaled_keys)
+#define sf_share_queries       ISA(sf_share_queries)
+#define sf_prepare_selection   ISA(sf_prepare_selection)
+#define sf_turn                ISA(sf_turn)
+#define sf_turn_backward       ISA(sf_turn_backward)
+#define sf_rowwise_forward     ISA(sf_rowwise_forward)
+#define sf_rowwise_backward    ISA(sf_rowwise_backward)
+#define sf_rowwise_open        ISA(sf_rowwise_open)
+#define sf_rowwise_keep        ISA(sf_rowwise_keep)
+#define sf_row_select          ISA(sf_row_select)
+#define sf_row_factors         ISA(sf_row_factors)
+#define sf_row_mix             ISA(sf_row_mix)
+#define sf_row_values_backward ISA(sf_row_values_backward)
+#define sf_row_keys_backward   ISA(sf_row_keys_backward)
+#define sf_score_tile          ISA(sf_score_tile)
+#define sf_matrix_forward      ISA(sf_matrix_forward)
+#define sf_matrix_backward     ISA(sf_matrix_backward)
+#define sf_factored_forward    ISA(sf_factored_forward)
+#define sf_factored_backward   ISA(sf_factored_backward)
+#define sf_kept_forward        ISA(sf_kept_forward)
+#define sf_kept_clear          ISA(sf_kept_clear)
+#define sf_kept_backward       ISA(sf_kept_backward)
 
 /* One head of one sequence: where its rows lie and the addresses of its random numbers. */
 typedef struct sf_head {
@@ -28,6 +45,7 @@ typedef struct sf_head {
     const float *dcontext;
     sf_weight_drop drop;
     sf_index key_index;
+    bool saved;                 /* thresholds of an earlier pass are there */
     const sf_head_state *state; /* for selectors that use vectors or prepare() */
 } sf_head;
 
@@ -44,5 +62,56 @@ void sf_dense_backward(const sf_head *head);
 void sf_kept_forward(const sf_head *head);
 void sf_kept_clear(const sf_head *head, size_t first_key, size_t keys);
 void sf_kept_backward(const sf_head *head);
+
+/* Fills in `state` for selectors that use vectors or prepare(). Called before the queries are shared: helpers read what
+ * the owner of the head prepared. */
+void sf_prepare_selection(sf_head_state *state, const sf_head *head);
+
+/* The same for mechanisms that may keep any number of keys: rows are computed again in the backward pass, so that
+ * nothing of the size of T x T is stored. They add to dk and dv, like the kept kernel. */
+void sf_rowwise_forward(const sf_head *head);
+void sf_rowwise_backward(const sf_head *head);
+/* What all queries of a head need, and the keys that one of them keeps; returns their number. */
+typedef struct sf_opened_head {
+    sf_head head;
+    sf_head_state state;
+    sf_right keys_t;
+} sf_opened_head;
+void sf_rowwise_open(sf_opened_head *out, const sf_head *head);
+size_t sf_rowwise_keep(uint32_t *kept /* [2T] */, const sf_opened_head *opened, size_t query);
+/* For weightings over the whole matrix. */
+void sf_matrix_forward(const sf_head *head);
+void sf_matrix_backward(const sf_head *head);
+/* For fastmax with every key kept and no dropout: linear in T. Overwrites dk and dv. */
+void sf_factored_forward(const sf_head *head);
+void sf_factored_backward(const sf_head *head);
+
+/* One query of the kernels above. */
+typedef struct sf_row {
+    size_t query, count;
+    uint32_t *keys;   /* [2T] */
+    float *scores;    /* [count]: of the kept keys, after the score transforms */
+    float *weights;   /* [count] */
+    float *factors;   /* [count]: of dropout; NULL: no dropout */
+    const float *all; /* [visible]: scores of all visible keys after the transforms; NULL: not computed */
+} sf_row;
+
+/* Scores of up to SF_QUERY_TILE queries with all keys, before the score transforms, to the worker's tile. */
+void sf_score_tile(const sf_head *head, sf_right keys_t, size_t first, size_t queries);
+/* The kept keys and their scores. `raw`: the query's row of the tile; NULL: only kept keys are scored. */
+void sf_row_select(sf_row *row, const sf_head *head, const float *raw);
+void sf_row_factors(sf_row *row, const sf_head *head);
+void sf_row_mix(const sf_row *row, const sf_head *head);
+/* The gradients of the weights, and of the values. */
+void sf_row_values_backward(float *slopes /* [count] */, const sf_row *row, const sf_head *head);
+/* Through the score transforms and the product: from the gradients of the scores to dq and dk. `raw`: scores before the
+ * transforms, of the listed keys. */
+void sf_row_keys_backward(float *slopes /* [count] */, const sf_row *row, const sf_head *head, const float *raw);
+
+/* Turns queries and keys of some rows in place, as the transforms of queries and keys say, and back. */
+void sf_turn(float *qkv /* [R,3,H,Cp] */, float *norms /* [R,2,H] */, const sf_cpu_plan *plan, size_t first_row,
+             size_t R);
+void sf_turn_backward(float *dqkv /* [R,3,H,Cp] */, const float *qkv, const float *norms, const sf_cpu_plan *plan,
+                      size_t first_row, size_t R);
 
 #endif

@@ -2,16 +2,8 @@
  * after the selection touches only the kept keys. Softmax and top-k have fast paths; everything else goes through the
  * vtables of attention/, in double. */
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/kept_row.h"
 #include "kernels/cpu/selection.h"
-#include "kernels/cpu/simd.h"
-
-typedef struct kept_row { /* one query's part of the trace */
-    const uint32_t *keys;
-    float *weights;
-    const float *factors; /* of dropout on the weights; NULL: no dropout */
-    double *scores;       /* NULL under softmax */
-    size_t count;
-} kept_row;
 
 static size_t kept_total(const sf_cpu_plan *plan) {
     return plan->pattern.offsets[plan->model->shape.T];
@@ -59,7 +51,8 @@ static void select_by_score(const sf_head *head, sf_right keys_t) {
     const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, Tp = plan->rows.Tp;
     const size_t K = plan->pattern.offsets[1];
     const bool greatest = attention->selector == &sf_selector_topk;
-    const bool fast = K <= SF_FAST_TOPK_MOST && (greatest || attention->selector == &sf_selector_bottomk);
+    const bool fast = K <= SF_FAST_TOPK_MOST && head->trace->counts == NULL && attention->globals == 0 &&
+                      (greatest || attention->selector == &sf_selector_bottomk);
     const size_t first = head->first_query;
     sf_gemm(tile, Tp, sf_upright(head->q + first * head->stride, head->stride), keys_t, NULL, false, head->queries, Tp,
             Cp);
@@ -70,69 +63,6 @@ static void select_by_score(const sf_head *head, sf_right keys_t) {
         const kept_row row = row_of(head, first + i);
         for (size_t n = 0; n < row.count; n++) row.weights[n] = scores[row.keys[n]];
     }
-}
-
-/* The first `vectors` (a constant where this is inlined) vectors of the sum of factors[n] * rows[keys[n]]. */
-INLINE void mix_columns(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors,
-                        size_t count, size_t vectors) {
-    vf sums[HELD] = {{0}};
-    for (size_t n = 0; n < count; n++)
-        for (size_t v = 0; v < vectors; v++)
-            sums[v] = multiply_add(splat(factors[n]), load(rows + keys[n] * stride + v * VL), sums[v]);
-    for (size_t v = 0; v < vectors; v++) store(out + v * VL, sums[v]);
-}
-
-INLINE void mix(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors, size_t count,
-                size_t N) {
-    enum { WIDE = HELD < 8 ? HELD : 8 };
-    const size_t wide = WIDE * (size_t)VL;
-    size_t c = 0;
-    for (; c + wide <= N; c += wide) mix_columns(out + c, rows + c, stride, keys, factors, count, WIDE);
-    for (; c < N; c += VL) mix_columns(out + c, rows + c, stride, keys, factors, count, 1);
-}
-
-INLINE void score_kept(const kept_row *row, const sf_head *head, size_t query, size_t N) {
-    const float *q = head->q + query * head->stride;
-    vf held[HELD];
-    hold(held, q, N);
-    for (size_t n = 0; n < row->count; n++) {
-        const float *k = head->k + row->keys[n] * head->stride;
-        lane_sums sums = {0};
-        for (size_t c = 0; c < N; c += SUM_LANES)
-            for (size_t v = 0; v < SUM_VECTORS; v++) {
-                const size_t at = c + v * VL;
-                sums.at[v] = multiply_add(held_or_loaded(held, q, at, N), load(k + at), sums.at[v]);
-            }
-        row->weights[n] = head->job->plan->score_scale * total_of(sums);
-    }
-}
-
-/* VL floats of a row of `count` from `at` on, 0 beyond its end. */
-INLINE vf load_within(const float *row, size_t at, size_t count) {
-    return at + VL <= count ? load(row + at) : at < count ? load_first(row + at, count - at, 0.0F) : (vf){0};
-}
-
-INLINE void store_within(float *row, size_t at, size_t count, vf v) {
-    if (at + VL <= count)
-        store(row + at, v);
-    else if (at < count)
-        store_first(row + at, v, count - at);
-}
-
-static void softmax(float *weights, size_t count) {
-    float largest = weights[0];
-    for (size_t n = 1; n < count; n++) largest = weights[n] > largest ? weights[n] : largest;
-    lane_sums sums = {0};
-    for (size_t n = 0; n < count; n += SUM_LANES)
-        for (size_t v = 0; v < SUM_VECTORS && n + v * VL < count; v++) {
-            const size_t at = n + v * VL;
-            const vf score = load_within(weights, at, count);
-            const vf weight = masked(real_bits(at, count), exp_below_zero(score - splat(largest)));
-            sums.at[v] += weight;
-            store_within(weights, at, count, weight);
-        }
-    const float inverse = 1.0F / total_of(sums);
-    for (size_t n = 0; n < count; n++) weights[n] *= inverse;
 }
 
 /* VL queries, one per lane, that keep the same number of keys: at most as many as a row has partial sums. */
@@ -216,15 +146,7 @@ static void weigh(const kept_row *row, const sf_head *head) {
 /* drow: gradients of the weights on entry, of the scores on return. */
 static void weigh_backward(float *drow, const kept_row *row, const sf_head *head) {
     if (row->scores == NULL) {
-        lane_sums sums = {0};
-        for (size_t n = 0; n < row->count; n += SUM_LANES)
-            for (size_t v = 0; v < SUM_VECTORS && n + v * VL < row->count; v++) {
-                const size_t at = n + v * VL;
-                sums.at[v] = multiply_add(load_within(row->weights, at, row->count), load_within(drow, at, row->count),
-                                          sums.at[v]);
-            }
-        const float mean = total_of(sums);
-        for (size_t n = 0; n < row->count; n++) drow[n] = row->weights[n] * (drow[n] - mean);
+        softmax_backward(drow, row->weights, row->count);
         return;
     }
     double *const *wide = head->job->work->wide;
@@ -260,7 +182,7 @@ static void draw_factors(const sf_head *head) {
 }
 
 static bool selects_by(const sf_head *head, unsigned what) {
-    return (head->job->plan->model->shape.attention.selector->selects_by & what) != 0;
+    return (sf_attention_selects_by(&head->job->plan->model->shape.attention) & what) != 0;
 }
 
 /* The row of query i, where all queries keep the same number of keys. */
@@ -347,8 +269,7 @@ static void widen(double *out /* [T,C] */, const float *rows, size_t stride, siz
         for (size_t c = 0; c < C; c++) out[t * C + c] = rows[t * stride + c];
 }
 
-/* Called before the queries are shared: helpers read what the owner of the head prepared. */
-static void prepare_selection(sf_head_state *out, const sf_head *head) {
+void sf_prepare_selection(sf_head_state *out, const sf_head *head) {
     const sf_shape *s = &head->job->plan->model->shape;
     const sf_workspace *work = head->job->work;
     if (selects_by(head, SF_BY_VECTORS)) {
@@ -370,7 +291,7 @@ void sf_kept_forward(const sf_head *head) {
     sf_head mine = *head;
     sf_head_state state;
     if (sf_attention_needs_head(&head->job->plan->model->shape.attention)) {
-        prepare_selection(&state, head);
+        sf_prepare_selection(&state, head);
         mine.state = &state;
     }
     const shared_head task = {.head = &mine,
@@ -386,43 +307,6 @@ void sf_kept_clear(const sf_head *head, size_t first_key, size_t keys) {
             store(head->dv + j * head->stride + c, splat(0.0F));
         }
     }
-}
-
-/* The gradients of the weights, and of the values. */
-INLINE void values_backward(float *slopes /* [count] */, const kept_row *row, const sf_head *head, size_t query,
-                            size_t N) {
-    const float *dcontext = head->dcontext + query * head->context_stride;
-    vf held[HELD];
-    hold(held, dcontext, N);
-    for (size_t n = 0; n < row->count; n++) {
-        const float *value = head->v + row->keys[n] * head->stride;
-        float *dvalue = head->dv + row->keys[n] * head->stride;
-        const float factor = row->factors != NULL ? row->factors[n] : 1.0F;
-        const vf weight = splat(factor * row->weights[n]);
-        lane_sums sums = {0};
-        for (size_t c = 0; c < N; c += SUM_LANES)
-            for (size_t v = 0; v < SUM_VECTORS; v++) {
-                const size_t at = c + v * VL;
-                const vf up = held_or_loaded(held, dcontext, at, N);
-                sums.at[v] = multiply_add(up, load(value + at), sums.at[v]);
-                store(dvalue + at, multiply_add(weight, up, load(dvalue + at)));
-            }
-        slopes[n] = factor * total_of(sums);
-    }
-}
-
-/* The gradients of keys and query from those of the scores. */
-INLINE void scores_backward(const float *slopes /* [count] */, const kept_row *row, const sf_head *head, size_t query,
-                            size_t N) {
-    const float *q = head->q + query * head->stride;
-    vf held[HELD];
-    hold(held, q, N);
-    for (size_t n = 0; n < row->count; n++) {
-        float *dkey = head->dk + row->keys[n] * head->stride;
-        for (size_t c = 0; c < N; c += VL)
-            store(dkey + c, multiply_add(splat(slopes[n]), held_or_loaded(held, q, c, N), load(dkey + c)));
-    }
-    mix(head->dq + query * head->stride, head->k, head->stride, row->keys, slopes, row->count, N);
 }
 
 INLINE void backward_in_lanes(const sf_head *head, size_t first, size_t N) {

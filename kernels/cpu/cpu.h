@@ -36,9 +36,30 @@ void sf_cpu_team_obey(sf_cpu_team *team, const atomic_int *stop);
 void sf_cpu_gradient(sf_cpu_team *team, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
 
+/* The same for several processes: each computes some chunks of the batch, and the sums are made elsewhere, in order. */
+enum { SF_CHUNKS = 8 }; /* of a batch, at most; part of the numerics */
+size_t sf_cpu_chunk_count(size_t B);
+void sf_cpu_chunk_bounds(size_t *first, size_t *end, size_t B, size_t c); /* its sequences */
+
+typedef struct sf_cpu_chunks {
+    float *gradients[SF_CHUNKS]; /* [size] each, where to put it; NULL: another process computes this chunk */
+    /* A worker has computed a chunk; others may call at the same time. The losses are those of its sequences. */
+    void (*on_done)(void *context, size_t chunk, const double *losses);
+    void *context;
+} sf_cpu_chunks;
+void sf_cpu_some_chunks(sf_cpu_team *team, const sf_cpu_chunks *mine, const sf_cpu_plan *plan,
+                        const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
+/* Adds the same stretch of every chunk's gradient, in order; width is a multiple of 16. */
+void sf_cpu_add_chunks(const sf_cpu_plan *plan, float *sum /* [width] */,
+                       const float *const *parts /* [count][width] */, size_t count, size_t width);
+
 /* Forward only. `logits` may be NULL. */
 void sf_cpu_evaluate(sf_cpu_team *team, sf_evaluation *out, float *logits /* [B,classes] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
+
+/* The same for every sequence on its own. */
+void sf_cpu_evaluate_each(sf_cpu_team *team, double *losses /* [B] */, bool *correct /* [B] */, const sf_cpu_plan *plan,
+                          const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
 
 /* Forward only; calls the observer. */
 void sf_cpu_observe(sf_cpu_team *team, const sf_observer *observer, const sf_cpu_plan *plan,

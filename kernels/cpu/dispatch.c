@@ -153,6 +153,8 @@ static sf_status check_bf16(void) {
 sf_status sf_cpu_check_isa(sf_precision precision) {
     SF_TRY(check_limit());
     if (forced_name() != NULL) SF_TRY(check_forced());
+    if (precision == SF_TF32)
+        return sf_fail_on(SF_BAD_INPUT, "precision", "precision is tf32 but the CPU has none: it needs a GPU; use f32");
     return precision == SF_BF16 ? check_bf16() : SF_OK;
 }
 

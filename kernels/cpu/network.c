@@ -50,6 +50,7 @@ static block_rows stretch_of(const block_rows *all, size_t first) {
         if (at.trace.input != NULL) at.trace.input += first * Cp;
         at.trace.normed1 += first * Cp;
         at.trace.rstd1 += first;
+        at.trace.norms += first * 2 * s->H;
         at.trace.normed2 += first * Cp;
         at.trace.rstd2 += first;
         at.trace.hidden += first * Fp;
@@ -167,6 +168,20 @@ static void attend(const block_rows *all, void (*kernel)(const sf_head *head)) {
         }
 }
 
+typedef struct attention_kernels {
+    void (*forward)(const sf_head *head), (*backward)(const sf_head *head);
+} attention_kernels;
+
+static attention_kernels kernels_of(const sf_job *job) {
+    const sf_cpu_plan *plan = job->plan;
+    if (plan->dense) return (attention_kernels){sf_dense_forward, sf_dense_backward};
+    if (plan->slices != NULL && mask_of(job).threshold == 0)
+        return (attention_kernels){sf_factored_forward, sf_factored_backward};
+    if (plan->matrix) return (attention_kernels){sf_matrix_forward, sf_matrix_backward};
+    if (plan->rowwise) return (attention_kernels){sf_rowwise_forward, sf_rowwise_backward};
+    return (attention_kernels){sf_kept_forward, sf_kept_backward};
+}
+
 /* The queries of a stretch of the only sequence. */
 static void attend_stretch(const block_rows *all, const block_rows *at, void (*kernel)(const sf_head *head)) {
     for (size_t h = 0; h < all->job->plan->model->shape.H; h++) {
@@ -184,6 +199,23 @@ static void clear_keys(const block_rows *all, size_t first, size_t count) {
         }
 }
 
+typedef struct view_keeper { /* what a view needs to compute kept keys again */
+    const block_rows *at;
+    size_t sequence;
+    size_t opened; /* the head; none: H */
+    sf_opened_head head;
+} view_keeper;
+
+static size_t keep_again(uint32_t *kept, void *context, size_t head, size_t query) {
+    view_keeper *keeper = context;
+    if (keeper->opened != head) {
+        const sf_head whole = head_of(keeper->at, keeper->sequence, head, 0, keeper->at->job->plan->model->shape.T);
+        sf_rowwise_open(&keeper->head, &whole);
+        keeper->opened = head;
+    }
+    return sf_rowwise_keep(kept, &keeper->head, query);
+}
+
 static void show(const block_rows *at) {
     const sf_observer *observer = at->job->observer;
     const sf_cpu_plan *plan = at->job->plan;
@@ -192,6 +224,7 @@ static void show(const block_rows *at) {
     for (size_t n = 0; n < at->job->n; n++) {
         const float *q = t->qkv + n * T * 3 * HCp;
         const float *input = plan->model->shape.norm == SF_PRE_NORM ? t->normed1 : t->input;
+        view_keeper keeper = {.at = at, .sequence = n, .opened = H};
         const sf_attention_view view = {.block = at->block,
                                         .sequence = at->job->first + n,
                                         .input = input + n * T * Cp,
@@ -202,11 +235,18 @@ static void show(const block_rows *at) {
                                         .chosen = t->keys != NULL ? t->keys + n * H * plan->pattern.offsets[T] : NULL,
                                         .offsets = plan->pattern.offsets,
                                         .counts = t->counts != NULL ? t->counts + n * H * T : NULL,
+                                        .keep = plan->rowwise || plan->matrix ? keep_again : NULL,
+                                        .keeper = &keeper,
                                         .context = t->context + n * T * HCp,
+                                        .hidden = t->hidden + n * T * plan->rows.Fp,
                                         .attention_rstd = t->rstd1 + n * T,
                                         .mlp_rstd = t->rstd2 + n * T};
         observer->observe(observer->context, at->job->worker, &view);
     }
+}
+
+static bool turns(const sf_cpu_plan *plan) {
+    return plan->angles != NULL || plan->norm_factors[0] != 0;
 }
 
 static void project(const block_rows *at) {
@@ -220,6 +260,7 @@ static void project(const block_rows *at) {
         memcpy(t->input, at->x, R * Cp * sizeof *at->x);
     sf_gemm(t->qkv, 3 * HCp, sf_upright(pre ? t->normed1 : t->input, Cp), at->packed->qkv.at, at->packed->qkv_bias,
             false, R, 3 * HCp, Cp);
+    if (turns(plan)) sf_turn(t->qkv, t->norms, plan, at->first, R);
 }
 
 static void join_and_transform(const block_rows *at) {
@@ -279,7 +320,7 @@ static void block_forward(const block_rows *all) {
         block_forward_nearby(all);
     } else {
         by_stretches(all, project);
-        attend(all, plan->dense ? sf_dense_forward : sf_kept_forward);
+        attend(all, kernels_of(all->job).forward);
         by_stretches(all, join_and_transform);
     }
     if (all->job->observer != NULL && !sf_stop_asked(all->job->stop)) show(all);
@@ -350,6 +391,7 @@ static void project_backward(const block_rows *at) {
     float *dbranch = at->mine->dbranch;
     const bool pre = plan->model->shape.norm == SF_PRE_NORM;
     static const int projections[] = {SF_WQ, SF_WK, SF_WV};
+    if (turns(plan)) sf_turn_backward(at->dqkv, t->qkv, t->norms, plan, at->first, R);
     for (size_t i = 0; i < 3; i++) {
         const float *dy = at->dqkv + i * HCp;
         bias_backward(at, projections[i] + 1, dy, 3 * HCp, HCp);
@@ -389,7 +431,7 @@ static void block_backward(const block_rows *all) {
     }
     by_stretches(all, join_and_transform_backward);
     clear_keys(all, 0, plan->model->shape.T);
-    attend(all, plan->dense ? sf_dense_backward : sf_kept_backward);
+    attend(all, kernels_of(all->job).backward);
     by_stretches(all, project_backward);
 }
 
@@ -430,63 +472,6 @@ static void embed_backward(const sf_job *job) {
         sf_add_scaled(table + (size_t)job->tokens[r] * Cp, plan->embedding_scale, job->work->dx + r * Cp, Cp);
 }
 
-/* Cross-entropy of the logits; they become its gradient. */
-static double cross_entropy(double *logits, bool *correct, int32_t label, size_t classes) {
-    double largest = logits[0], total = 0;
-    size_t guess = 0;
-    for (size_t i = 1; i < classes; i++)
-        if (logits[i] > largest) {
-            largest = logits[i];
-            guess = i;
-        }
-    const double target = logits[label];
-    for (size_t i = 0; i < classes; i++) total += logits[i] = sf_exp(logits[i] - largest);
-    for (size_t i = 0; i < classes; i++) logits[i] /= total;
-    logits[label] -= 1.0;
-    *correct = guess == (size_t)label;
-    return sf_log(total) + largest - target;
-}
-
-/* Mean over positions, linear head, loss of sequence n; with a gradient, starts the backward pass: dx. In double:
- * logits near 0 are small differences of large sums, and the cost is small. */
-static void classify(const sf_job *job, size_t n) {
-    const sf_cpu_plan *plan = job->plan;
-    const sf_workspace *work = job->work;
-    const size_t T = plan->model->shape.T, C = plan->model->shape.C, Cp = plan->rows.Cp;
-    const size_t classes = plan->model->shape.classes;
-    const sf_param *head = sf_model_head(plan->model);
-    const float *weight = job->params + head[0].offset, *bias = job->params + head[1].offset;
-    const float *x = work->x + n * T * Cp;
-
-    memset(work->pooled, 0, C * sizeof *work->pooled);
-    for (size_t t = 0; t < T; t++)
-        for (size_t c = 0; c < C; c++) work->pooled[c] += (double)x[t * Cp + c];
-    for (size_t c = 0; c < C; c++) work->pooled[c] /= (double)T;
-    for (size_t i = 0; i < classes; i++) {
-        double sum = (double)bias[i];
-        for (size_t c = 0; c < C; c++) sum += work->pooled[c] * (double)weight[i * Cp + c];
-        work->logits[i] = sum;
-    }
-    if (job->logits != NULL)
-        for (size_t i = 0; i < classes; i++) job->logits[n * classes + i] = (float)work->logits[i];
-    job->losses[n] = cross_entropy(work->logits, &job->correct[n], job->labels[n], classes);
-    if (job->gradient == NULL) return;
-
-    float *dweight = job->gradient + head[0].offset, *dbias = job->gradient + head[1].offset;
-    memset(work->dpooled, 0, C * sizeof *work->dpooled);
-    for (size_t i = 0; i < classes; i++) {
-        const double slope = work->logits[i] * job->gradient_scale;
-        dbias[i] += (float)slope;
-        for (size_t c = 0; c < C; c++) {
-            dweight[i * Cp + c] += (float)(slope * work->pooled[c]);
-            work->dpooled[c] += slope * (double)weight[i * Cp + c];
-        }
-    }
-    float *dx = work->dx + n * T * Cp;
-    for (size_t c = 0; c < Cp; c++) dx[c] = c < C ? (float)(work->dpooled[c] / (double)T) : 0.0F;
-    for (size_t t = 1; t < T; t++) memcpy(dx + t * Cp, dx, Cp * sizeof *dx);
-}
-
 static void run(const sf_job *job) {
     const size_t L = job->plan->model->shape.L;
     sf_gemm_begin();
@@ -497,7 +482,7 @@ static void run(const sf_job *job) {
     }
     /* The backward pass needs a complete forward pass: keys that were never chosen have no trace. */
     const bool complete = !sf_stop_asked(job->stop);
-    for (size_t n = 0; n < job->n && complete; n++) classify(job, n);
+    for (size_t n = 0; n < job->n && complete; n++) sf_classify(job, n);
     for (size_t block = L; job->gradient != NULL && complete && block-- > 0;) {
         const block_rows at = rows_of_block(job, block);
         block_backward(&at);

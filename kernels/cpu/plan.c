@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/elementary.h"
 #include "base/sizes.h"
 
 static void convert_positions(float *out /* [T,Cp] */, const double *in /* [T,C] */, size_t T, size_t C) {
@@ -30,6 +31,79 @@ static sf_status find_reach(sf_cpu_plan *plan, size_t T) {
     return SF_OK;
 }
 
+/* Full attention under softmax, whatever turned its queries and keys. */
+static bool is_dense(const sf_attention *attention) {
+    return sf_attention_keeps_visible(attention) && attention->weighting == &sf_weighting_softmax &&
+           !attention->causal && sf_attention_score_steps(attention) == 0;
+}
+
+/* Whether lists of kept keys may be stored: their number is bounded by the spelling, or by a fixed pattern. */
+static bool has_short_lists(const sf_attention *attention, size_t T) {
+    if (sf_attention_keeps_visible(attention)) return false;
+    if (sf_attention_selects_by(attention) == SF_BY_POSITION) return true;
+    return attention->selector->keeps_k && !attention->causal && sf_attention_most_kept(attention, T) < T;
+}
+
+static bool is_rowwise(const sf_attention *attention, size_t T) {
+    return sf_attention_score_steps(attention) > 0 || attention->straight_through || !has_short_lists(attention, T);
+}
+
+static void choose_kernel(sf_cpu_plan *plan, const sf_attention *attention, size_t T) {
+    plan->dense = is_dense(attention);
+    plan->matrix = sf_attention_weighs_matrix(attention);
+    plan->rowwise = !plan->dense && !plan->matrix && is_rowwise(attention, T);
+    plan->scores_all =
+        !plan->dense && ((sf_attention_selects_by(attention) & SF_BY_SCORE) != 0 || attention->straight_through ||
+                         (sf_attention_keeps_visible(attention) && (plan->rowwise || plan->matrix)));
+}
+
+static sf_status find_turns(sf_cpu_plan *plan, const sf_shape *s) {
+    for (size_t t = 0; t < SF_MOST_TRANSFORMS; t++) {
+        const sf_attention_transform *transform = &s->attention.transforms[t];
+        for (size_t i = 0; i < 2 && transform->part == &sf_transform_qknorm; i++)
+            plan->norm_factors[i] = (float)sf_qknorm_factor(transform->arguments, s->C, i == 1);
+        if (transform->part != &sf_transform_rope) continue;
+        SF_TRY(SF_NEW(&plan->angles, s->T * (s->C / 2) * 2));
+        const size_t pairs = s->C / 2;
+        for (size_t i = 0; i < s->T * pairs; i++) {
+            const double angle = sf_rope_angle(i / pairs, i % pairs, s->C);
+            float *row = plan->angles + i / pairs * 2 * pairs;
+            row[i % pairs] = (float)sf_cos(angle);
+            row[pairs + i % pairs] = (float)sf_sin(angle);
+        }
+    }
+    return SF_OK;
+}
+
+static size_t run_length(size_t run, size_t C) {
+    return run == 0 ? C + 1 : C - (run - 1);
+}
+
+/* fastmax with every key kept is linear in T by its features, which pays unless they are many more than the keys. */
+static sf_status slice_features(sf_cpu_plan *plan, const sf_shape *s) {
+    enum { FULL = 128 };
+    const size_t features = 1 + s->C + s->C * (s->C + 1) / 2;
+    const bool all = sf_attention_keeps_visible(&s->attention) && !s->attention.causal &&
+                     sf_attention_score_steps(&s->attention) == 0;
+    if (!all || s->attention.weighting != &sf_weighting_fastmax || 4 * s->T < features) return SF_OK;
+    SF_TRY(SF_NEW(&plan->slices, s->C + 1));
+    for (size_t run = 0; run <= s->C;) {
+        sf_feature_slice slice = {.first = run, .at = plan->features};
+        for (; run <= s->C && slice.width < FULL; run++) slice.width += run_length(run, s->C);
+        slice.end = run;
+        slice.width = sf_padded(slice.width);
+        plan->features += slice.width;
+        plan->slices[plan->slice_count++] = slice;
+    }
+    return SF_OK;
+}
+
+static sf_status list_every(sf_cpu_plan *plan, size_t T) {
+    SF_TRY(SF_NEW(&plan->every, T));
+    for (size_t j = 0; j < T; j++) plan->every[j] = (uint32_t)j;
+    return SF_OK;
+}
+
 sf_status sf_cpu_plan_create(sf_cpu_plan **out, const sf_model *model, sf_precision precision) {
     *out = NULL;
     const sf_shape *s = &model->shape;
@@ -40,12 +114,16 @@ sf_status sf_cpu_plan_create(sf_cpu_plan **out, const sf_model *model, sf_precis
     plan->kernels = sf_cpu_kernels_for(precision);
     plan->rows = (sf_rows){sf_padded(s->C), sf_padded(s->F), sf_padded(s->T), s->H * sf_padded(s->C)};
     plan->group = s->T < SF_GROUP_ROWS ? SF_GROUP_ROWS / s->T : 1;
-    plan->dense = s->attention.selector == &sf_selector_full && s->attention.weighting == &sf_weighting_softmax;
+    choose_kernel(plan, &s->attention, s->T);
     plan->score_scale = (float)(s->inverse_temperature / sqrt((double)s->C));
     plan->embedding_scale = (float)sqrt((double)s->C);
     sf_status status = SF_NEW(&positions, s->T * s->C);
     if (status == SF_OK) status = SF_NEW(&plan->positions, s->T * plan->rows.Cp);
-    if (status == SF_OK && !plan->dense) status = sf_pattern_create(&plan->pattern, &s->attention, s->T);
+    if (status == SF_OK && !plan->dense && !plan->rowwise && !plan->matrix)
+        status = sf_pattern_create(&plan->pattern, &s->attention, s->T);
+    if (status == SF_OK) status = find_turns(plan, s);
+    if (status == SF_OK) status = slice_features(plan, s);
+    if (status == SF_OK && (plan->rowwise || plan->matrix)) status = list_every(plan, s->T);
     if (status == SF_OK) status = find_reach(plan, s->T);
     if (status == SF_OK) {
         sf_positions(positions, s->T, s->C);
@@ -63,5 +141,46 @@ void sf_cpu_plan_destroy(sf_cpu_plan *plan) {
     sf_pattern_destroy(&plan->pattern);
     sf_release(plan->positions);
     sf_release(plan->reach);
+    sf_release(plan->angles);
+    sf_release(plan->every);
+    sf_release(plan->slices);
     sf_release(plan);
 }
+
+#define TAKE(pointer, count) (pointer) = sf_arena_take(arena, (count), sizeof *(pointer))
+
+static void lay_out_factored(sf_factored_space *f, sf_arena *arena, const sf_cpu_plan *plan) {
+    const size_t Cp = plan->rows.Cp;
+    size_t widest = 0;
+    for (size_t i = 0; i < plan->slice_count; i++) widest = sf_larger(widest, plan->slices[i].width);
+    TAKE(f->features, SF_QUERY_TILE * widest);
+    TAKE(f->across, Cp * widest);
+    TAKE(f->contexts, SF_QUERY_TILE * Cp);
+    TAKE(f->row, Cp);
+    TAKE(f->dS, plan->features * Cp);
+    TAKE(f->dz, plan->features);
+    TAKE(f->dtotals, plan->model->shape.T);
+}
+
+void sf_lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan) {
+    const sf_shape *s = &plan->model->shape;
+    const size_t T = plan->rowwise || plan->matrix ? s->T : 0, TT = plan->matrix ? T * T : 0;
+    sf_row_space *r = &w->rowwise;
+    sf_matrix_space *m = &w->matrix;
+    TAKE(r->keys, 2 * T);
+    TAKE(r->all, T);
+    TAKE(r->scores, T);
+    TAKE(r->weights, T);
+    TAKE(r->factors, T);
+    TAKE(r->raw, T);
+    TAKE(r->steps, (sf_attention_score_steps(&s->attention) + 1) * T);
+    TAKE(m->offsets, plan->matrix ? T + 1 : 0);
+    TAKE(m->keys, TT + (plan->matrix ? T : 0));
+    TAKE(m->raw, TT);
+    TAKE(m->scores, TT);
+    TAKE(m->weights, TT);
+    TAKE(m->slopes, TT);
+    TAKE(m->scratch, sf_attention_matrix_scratch(&s->attention, T));
+    if (plan->slices != NULL) lay_out_factored(&w->factored, arena, plan);
+}
+#undef TAKE

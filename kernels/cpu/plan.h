@@ -16,8 +16,7 @@ enum {
         1024, /* first keys of a query, for which the dense kernel stores the dropout mask: 128 bytes at most */
     SF_SCORED_KEYS = 640, /* the dense kernel keeps the scores of sequences up to here for the backward pass */
     SF_GROUP_ROWS =
-        128,       /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
-    SF_CHUNKS = 8, /* a batch of B is cut into min(B, 8) chunks */
+        128, /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
     SF_FAST_TOPK_MOST = 32 /* larger k go through the generic selection */
 };
 
@@ -46,34 +45,61 @@ typedef struct sf_reach { /* of the queries of a stretch of rows */
     size_t behind;        /* keys before this one are kept neither by them nor by later ones */
 } sf_reach;
 
+typedef struct sf_feature_slice { /* of the features of a query or key for fastmax */
+    size_t first, end; /* runs: 0 is 1 and the channels, c the products of channel c-1 with those from it on */
+    size_t at, width;  /* where they begin, and how many, both multiples of 16 */
+} sf_feature_slice;
+
 struct sf_cpu_plan {
     const sf_model *model;
     const struct sf_cpu_kernels *kernels;
     sf_rows rows;
-    size_t group;       /* sequences in a group */
-    bool dense;         /* every key kept under softmax: the dense kernel */
-    sf_pattern pattern; /* what the kept kernel walks */
-    sf_reach *reach;    /* [stretches of a sequence], of a fixed pattern; NULL: any query may reach any key */
-    float *positions;   /* [T,Cp] */
-    float score_scale;  /* inverse temperature / sqrt(C) */
+    size_t group;                 /* sequences in a group */
+    bool dense;                   /* every key kept under softmax: the dense kernel */
+    bool rowwise;                 /* any number of keys kept: rows are computed again in the backward pass */
+    bool matrix;                  /* a weighting over the whole matrix */
+    bool scores_all;              /* queries are scored with all keys, a tile at a time; not set for the dense kernel */
+    sf_pattern pattern;           /* what the kept kernel walks */
+    sf_reach *reach;              /* [stretches of a sequence], of a fixed pattern; NULL: any query may reach any key */
+    float *positions;             /* [T,Cp] */
+    float score_scale;            /* inverse temperature / sqrt(C) */
+    sf_feature_slice *slices;     /* [slice_count]: of the linear kernel of fastmax; NULL: not used */
+    size_t slice_count, features; /* features: of all slices, with padding */
+    float *angles;                /* [T,2,C/2]: cosines and sines of rope; NULL: queries and keys are not rotated */
+    float norm_factors[2]; /* what qknorm multiplies normalized queries and keys by; 0: they are not normalized */
+    uint32_t *every;       /* [T]: 0, 1, 2, ... */
     float embedding_scale;
 };
+
+typedef struct sf_threshold { /* the least kept score of a query, and the last key that has it */
+    float score;
+    uint32_t key;
+} sf_threshold;
+
+/* Whether the kept keys of every query are those above a threshold. */
+static inline bool sf_saves_threshold(const sf_attention *attention) {
+    return (attention->selector == &sf_selector_topp || attention->selector == &sf_selector_within) &&
+           !sf_attention_has_extras(attention) && attention->globals == 0;
+}
 
 typedef struct sf_trace { /* what the backward pass needs of a block, for a group of R = group * T rows */
     float *input;         /* [R,Cp], post-norm only */
     float *normed1, *rstd1;
-    float *qkv;             /* [R,3,H,Cp] */
-    float *stats;           /* [group,H,T,2]: dense kernel */
-    uint64_t *drawn;        /* [group,H,T,sf_drawn_words]: dense kernel, which weights dropout keeps */
-    float *scores;          /* [group,H,T,sf_scored_row]: dense kernel */
-    float *weights;         /* [group,H,kept]: kept kernel */
-    float *factors;         /* [group,H,kept]: of dropout on the weights */
-    double *kept_scores;    /* [group,H,kept]: kept kernel with a weighting other than softmax */
-    uint32_t *keys;         /* [group,H,kept]: kept kernel, selected during forward */
-    uint32_t *counts;       /* [group,H,T]: how many, where that varies; else NULL */
-    float *context;         /* [R,H,Cp] */
-    float *normed2, *rstd2; /* [R,Cp], [R] */
-    float *hidden;          /* [R,Fp] */
+    float *qkv;               /* [R,3,H,Cp] */
+    float *stats;             /* [group,H,T,2]: dense kernel */
+    uint64_t *drawn;          /* [group,H,T,sf_drawn_words]: dense kernel, which weights dropout keeps */
+    float *scores;            /* [group,H,T,sf_scored_row]: dense kernel */
+    float *weights;           /* [group,H,kept]: kept kernel */
+    float *factors;           /* [group,H,kept]: of dropout on the weights */
+    double *kept_scores;      /* [group,H,kept]: kept kernel with a weighting other than softmax */
+    uint32_t *keys;           /* [group,H,kept]: kept kernel, selected during forward */
+    uint32_t *counts;         /* [group,H,T]: how many, where that varies; else NULL */
+    sf_threshold *thresholds; /* [group,H,T]: rowwise kernel, selectors that keep the scores above one; else NULL */
+    float *sums;              /* [group,H,features * (Cp + 1) + T]: linear kernel of fastmax */
+    float *norms;             /* [R,2,H]: what qknorm multiplied queries and keys by */
+    float *context;           /* [R,H,Cp] */
+    float *normed2, *rstd2;   /* [R,Cp], [R] */
+    float *hidden;            /* [R,Fp] */
     uint64_t *kept_attention, *kept_hidden, *kept_mlp; /* [R,C or F / 64]: what dropout keeps, one bit per element */
 } sf_trace;
 
@@ -86,6 +112,26 @@ static inline size_t sf_drawn_words(size_t T) {
 static inline size_t sf_scored_row(size_t T) {
     return T <= SF_SCORED_KEYS ? sf_padded(T) : 0;
 }
+
+typedef struct sf_row_space {                      /* one query of the rowwise kernel */
+    uint32_t *keys;                                /* [2T] */
+    float *all, *scores, *weights, *factors, *raw; /* [T] */
+    double *steps;                                 /* [score transforms + 1,T] */
+} sf_row_space;
+
+typedef struct sf_matrix_space {       /* all queries of a head, for weightings over the whole matrix */
+    size_t *offsets;                   /* [T+1] */
+    uint32_t *keys;                    /* [T*T+T] */
+    float *raw;                        /* [T*T]: scores before the transforms */
+    double *scores, *weights, *slopes; /* [T*T] */
+    double *scratch;
+} sf_matrix_space;
+
+typedef struct sf_factored_space { /* of the linear kernel of fastmax */
+    float *features, *across;      /* [SF_QUERY_TILE,widest slice], [Cp,widest slice] */
+    float *contexts, *row;         /* [SF_QUERY_TILE,Cp], [Cp] */
+    float *dS, *dz, *dtotals;      /* [features,Cp], [features], [T] */
+} sf_factored_space;
 
 typedef struct sf_workspace { /* one worker's */
     sf_trace *traces;         /* [L] */
@@ -105,7 +151,10 @@ typedef struct sf_workspace { /* one worker's */
     uint64_t *kept_embedding; /* [R,C / 64 rounded up] */
     float *drow;              /* [T] */
     double *wide[4];          /* [T]: the generic kernels' rows */
-    uint32_t *kept;           /* [T] */
+    uint32_t *kept;           /* [2T] */
+    sf_row_space rowwise;
+    sf_matrix_space matrix;
+    sf_factored_space factored;
     double *vectors[2];       /* [T,C]: one head's queries and keys, for selectors that look at them */
     unsigned char *scratch;   /* of the selector */
     double *pooled, *dpooled; /* [C] */
@@ -120,6 +169,7 @@ typedef struct sf_job { /* one group of sequences on one worker */
     sf_offer *offer;       /* of its queries and rows to idle workers */
     const int32_t *tokens; /* [n,T] */
     const int32_t *labels; /* [n] */
+    const uint32_t *last;  /* [n]: what the readout `last` reads; NULL: the last position before the globals */
     size_t n;              /* sequences, at most plan->group */
     size_t first;          /* index of the first one within the batch */
     const sf_moment *moment;
@@ -133,6 +183,9 @@ typedef struct sf_job { /* one group of sequences on one worker */
     size_t worker;
     const atomic_int *stop; /* asks to give up: the results are then invalid; may be NULL */
 } sf_job;
+
+/* The memory of the rowwise and the matrix kernel. */
+void sf_lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan);
 
 typedef struct sf_cpu_kernels { /* one instruction set */
     const char *name;

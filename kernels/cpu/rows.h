@@ -6,6 +6,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/plan.h"
 
+#define sf_classify               ISA(sf_classify)
 #define sf_rows_norm              ISA(sf_rows_norm)
 #define sf_rows_norm_backward     ISA(sf_rows_norm_backward)
 #define sf_rows_activate          ISA(sf_rows_activate)
@@ -57,6 +58,9 @@ void sf_keep_factors_of(float *factors /* [offsets[R]] */, sf_drop_mask mask, co
 float sf_dot(const float *a, const float *b, size_t N);               /* N a multiple of 16 */
 void sf_row_scale(float *row, float factor, size_t N);                /* row *= factor, N a multiple of 16 */
 void sf_add_scaled(float *y, float factor, const float *x, size_t N); /* y += factor x, N a multiple of 16 */
+
+/* Readout, linear head and loss of sequence n of the job; with a gradient, starts the backward pass: dx. */
+void sf_classify(const sf_job *job, size_t n);
 
 typedef struct sf_softmax_stats { /* enough to compute a row's weights again */
     float largest, inverse_total;

@@ -26,7 +26,7 @@ struct sf_cpu_team {
 static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan) {
     const sf_shape *s = &plan->model->shape;
     const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
-    const size_t kept = plan->dense ? 0 : plan->group * s->H * plan->pattern.offsets[s->T];
+    const size_t kept = plan->pattern.offsets == NULL ? 0 : plan->group * s->H * plan->pattern.offsets[s->T];
     *t = (sf_trace){0};
     if (s->norm == SF_POST_NORM) TAKE(t->input, R * Cp);
     TAKE(t->normed1, R * Cp);
@@ -38,7 +38,10 @@ static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan)
     TAKE(t->weights, kept);
     TAKE(t->factors, kept);
     if (s->attention.weighting != &sf_weighting_softmax) TAKE(t->kept_scores, kept);
-    if (!plan->dense && plan->pattern.keys == NULL) TAKE(t->keys, kept);
+    if (plan->pattern.offsets != NULL && plan->pattern.keys == NULL) TAKE(t->keys, kept);
+    if (plan->rowwise && sf_saves_threshold(&s->attention)) TAKE(t->thresholds, R * s->H);
+    TAKE(t->sums, plan->slices != NULL ? plan->group * s->H * (plan->features * (Cp + 1) + s->T) : 0);
+    TAKE(t->norms, plan->norm_factors[0] != 0 ? R * 2 * s->H : 0);
     if (plan->pattern.varies) TAKE(t->counts, R * s->H);
     TAKE(t->context, R * HCp);
     TAKE(t->normed2, R * Cp);
@@ -66,7 +69,7 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->dhidden, stretch * Fp);
     TAKE(w->dqkv, R * 3 * plan->rows.HCp);
     TAKE(w->dcontext, R * plan->rows.HCp);
-    const bool by_score = !plan->dense && (s->attention.selector->selects_by & SF_BY_SCORE) != 0;
+    const bool by_score = plan->scores_all;
     TAKE(w->keys_t, plan->dense || by_score ? Cp * ((s->T + 63) / 64 * 64) : 0);
     TAKE(w->values_t, plan->dense ? Cp * ((s->T + 63) / 64 * 64) : 0);
     TAKE(w->tile, SF_QUERY_TILE * (plan->dense ? SF_KEY_TILE : by_score ? Tp : 0));
@@ -83,7 +86,8 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->kept_embedding, R * sf_kept_words(s->C));
     TAKE(w->drow, s->T);
     for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);
-    TAKE(w->kept, s->T);
+    TAKE(w->kept, 2 * s->T);
+    sf_lay_out_rowwise(w, arena, plan);
     const bool by_vectors = (s->attention.selector->selects_by & SF_BY_VECTORS) != 0;
     for (size_t i = 0; i < 2; i++) TAKE(w->vectors[i], by_vectors ? s->T * s->C : 0);
     TAKE(w->scratch, sf_head_scratch_size(&s->attention, s->T, s->C, s->H));
@@ -234,6 +238,7 @@ static void run_stretch(const sf_job *prototype, const sf_batch *batch, float *l
         job.n = part.end - first < job.plan->group ? part.end - first : job.plan->group;
         job.tokens = batch->tokens + first * s->T;
         job.labels = batch->labels + first;
+        job.last = batch->last != NULL ? batch->last + first : NULL;
         job.losses = team->losses + first;
         job.correct = team->correct + first;
         job.logits = logits != NULL ? logits + first * s->classes : NULL;
@@ -269,13 +274,50 @@ static void clear_embedding_and_head(float *gradient, const sf_model *model) {
     memset(gradient + head, 0, (model->size - head) * sizeof *gradient);
 }
 
+typedef struct step { /* what the chunks of a batch share */
+    sf_cpu_team *team;
+    const sf_cpu_plan *plan;
+    const sf_packed_block *packed; /* [L] */
+    const float *params;           /* [size] */
+    const sf_batch *batch;
+    const sf_moment *moment;
+    size_t chunks;
+} step;
+
+/* The gradient of one chunk, by the calling worker. */
+static void run_chunk(float *gradient /* [size] */, const step *s, const sf_workspace *work, size_t c) {
+    clear_embedding_and_head(gradient, s->plan->model);
+    const sf_job job = {.plan = s->plan,
+                        .packed = s->packed,
+                        .params = s->params,
+                        .work = work,
+                        .offer = &s->team->offers[worker_now(s->team)],
+                        .moment = s->moment,
+                        .gradient = gradient,
+                        .gradient_scale = 1.0 / (double)s->batch->B,
+                        .stop = s->team->stop};
+    run_stretch(&job, s->batch, NULL, s->team, chunk_of(s->batch->B, s->chunks, c));
+}
+
+static step step_of(sf_cpu_team *team, const sf_cpu_plan *plan, const float *params, const sf_batch *batch,
+                    const sf_moment *moment, sf_packed_block *packed) {
+    assert(batch->B <= team->capacity && plan->model->size % SF_PADDING == 0);
+    return (step){.team = team,
+                  .plan = plan,
+                  .packed = packed,
+                  .params = params,
+                  .batch = batch,
+                  .moment = moment,
+                  .chunks = sf_cpu_chunk_count(batch->B)};
+}
+
 void sf_cpu_gradient(sf_cpu_team *team, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
     const sf_cpu_kernels *kernels = plan->kernels;
     const size_t B = batch->B, L = plan->model->shape.L, size = plan->model->size;
-    const size_t chunks = B < SF_CHUNKS ? B : SF_CHUNKS;
-    assert(B <= team->capacity && size % SF_PADDING == 0);
     sf_packed_block *packed = lay_out_packed(rewound(&team->shared), plan);
+    const step now = step_of(team, plan, params, batch, moment, packed);
+    const size_t chunks = now.chunks;
     atomic_store(&team->underway, chunks);
 
 #pragma omp parallel num_threads((int)team->workers) if (team->workers > 1)
@@ -290,17 +332,7 @@ void sf_cpu_gradient(sf_cpu_team *team, double *loss, float *gradient /* [size] 
             float *part = team->chunk_slots > 1 ? team->chunk_gradients + c * size
                           : c == 0              ? gradient
                                                 : team->chunk_gradients;
-            clear_embedding_and_head(part, plan->model);
-            const sf_job job = {.plan = plan,
-                                .packed = packed,
-                                .params = params,
-                                .work = &work,
-                                .offer = &team->offers[worker_now(team)],
-                                .moment = moment,
-                                .gradient = part,
-                                .gradient_scale = 1.0 / (double)B,
-                                .stop = team->stop};
-            run_stretch(&job, batch, NULL, team, chunk_of(B, chunks, c));
+            run_chunk(part, &now, &work, c);
             if (team->chunk_slots == 1 && c > 0) kernels->add(gradient, part, size);
             atomic_fetch_sub(&team->underway, 1);
         }
@@ -321,6 +353,52 @@ void sf_cpu_gradient(sf_cpu_team *team, double *loss, float *gradient /* [size] 
     *loss = 0;
     for (size_t n = 0; n < B; n++) *loss += team->losses[n];
     *loss /= (double)B;
+}
+
+size_t sf_cpu_chunk_count(size_t B) {
+    return sf_smaller(B, SF_CHUNKS);
+}
+
+void sf_cpu_chunk_bounds(size_t *first, size_t *end, size_t B, size_t c) {
+    const stretch part = chunk_of(B, sf_cpu_chunk_count(B), c);
+    *first = part.first;
+    *end = part.end;
+}
+
+void sf_cpu_some_chunks(sf_cpu_team *team, const sf_cpu_chunks *mine, const sf_cpu_plan *plan,
+                        const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+    const size_t L = plan->model->shape.L;
+    sf_packed_block *packed = lay_out_packed(rewound(&team->shared), plan);
+    const step now = step_of(team, plan, params, batch, moment, packed);
+    atomic_store(&team->underway, now.chunks);
+
+#pragma omp parallel num_threads((int)team->workers) if (team->workers > 1)
+    {
+        sf_workspace work;
+        lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
+#pragma omp for schedule(static)
+        for (size_t l = 0; l < L; l++) plan->kernels->pack(&packed[l], plan, params, l);
+
+#pragma omp for schedule(dynamic, 1) nowait
+        for (size_t c = 0; c < now.chunks; c++) {
+            if (mine->gradients[c] != NULL) {
+                run_chunk(mine->gradients[c], &now, &work, c);
+                mine->on_done(mine->context, c, team->losses + chunk_of(batch->B, now.chunks, c).first);
+            }
+            atomic_fetch_sub(&team->underway, 1);
+        }
+        help_others(team, plan, &work);
+    }
+}
+
+void sf_cpu_add_chunks(const sf_cpu_plan *plan, float *sum /* [width] */,
+                       const float *const *parts /* [count][width] */, size_t count, size_t width) {
+    enum { SLICE = 4096 };
+    for (size_t first = 0; first < width; first += SLICE) {
+        const size_t now = sf_smaller(width - first, SLICE);
+        memcpy(sum + first, parts[0] + first, now * sizeof *sum);
+        for (size_t c = 1; c < count; c++) plan->kernels->add(sum + first, parts[c] + first, now);
+    }
 }
 
 static void run_forward(sf_cpu_team *team, const sf_observer *observer, float *logits, const sf_cpu_plan *plan,
@@ -365,6 +443,13 @@ void sf_cpu_evaluate(sf_cpu_team *team, sf_evaluation *out, float *logits /* [B,
         out->loss += team->losses[n];
         out->correct += team->correct[n];
     }
+}
+
+void sf_cpu_evaluate_each(sf_cpu_team *team, double *losses /* [B] */, bool *correct /* [B] */, const sf_cpu_plan *plan,
+                          const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+    run_forward(team, NULL, NULL, plan, params, batch, moment);
+    memcpy(losses, team->losses, batch->B * sizeof *losses);
+    memcpy(correct, team->correct, batch->B * sizeof *correct);
 }
 
 void sf_cpu_observe(sf_cpu_team *team, const sf_observer *observer, const sf_cpu_plan *plan,

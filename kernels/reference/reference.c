@@ -3,55 +3,33 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/reference/layers.h"
-
-typedef struct block_trace { /* what the backward pass needs of the forward pass */
-    double *input;           /* [T,C] */
-    double *normed1, *rstd1; /* [T,C], [T]: the attention norm */
-    double *q, *k, *v;       /* [T,H,C] */
-    double *scores;          /* [H,T,T] */
-    bool *kept;              /* [H,T,T] */
-    double *weights;         /* [H,T,T], 0 where not kept, before dropout */
-    double *context;         /* [T,H,C] */
-    double *normed2, *rstd2; /* [T,C], [T]: the MLP norm */
-    double *hidden;          /* [T,F], after dropout, before the activation */
-    double *active;          /* [T,F] */
-} block_trace;
+#include "kernels/reference/attention.h"
 
 struct sf_reference {
     const sf_model *model;
     sf_arena arena;
-    block_trace *blocks;      /* [L] */
+    sf_ref_block *blocks;     /* [L] */
+    sf_ref_attention heads;   /* what attention needs besides */
     double *positions;        /* [T,C] */
     double *x, *dx, *branch;  /* [T,C] */
     double *dbranch;          /* [T,C] */
     double *dhidden;          /* [T,F] */
-    double *dq, *dk, *dv;     /* [T,H,C] */
-    double *dcontext;         /* [T,H,C] */
-    double *row, *drow, *raw; /* [T]: weights, gradients and scores of one query's kept keys */
-    uint32_t *keys;           /* [T] */
-    unsigned char *scratch;   /* of the selector */
     double *pooled, *dpooled; /* [C] */
     double *dlogits;          /* [classes] */
+    sf_reference_choices given;
 };
 
 static void lay_out(sf_reference *r, sf_arena *arena) {
     const sf_shape *s = &r->model->shape;
-    const size_t TC = s->T * s->C, THC = TC * s->H, HTT = s->H * s->T * s->T;
+    const size_t TC = s->T * s->C;
 #define TAKE(pointer, count) (pointer) = sf_arena_take(arena, (count), sizeof *(pointer))
     TAKE(r->blocks, s->L);
     for (size_t l = 0; l < s->L; l++) {
-        block_trace scratch = {0}, *b = arena->base != NULL ? &r->blocks[l] : &scratch;
+        sf_ref_block scratch = {0}, *b = arena->base != NULL ? &r->blocks[l] : &scratch;
         TAKE(b->input, TC);
         TAKE(b->normed1, TC);
         TAKE(b->rstd1, s->T);
-        TAKE(b->q, THC);
-        TAKE(b->k, THC);
-        TAKE(b->v, THC);
-        TAKE(b->scores, HTT);
-        TAKE(b->kept, HTT);
-        TAKE(b->weights, HTT);
-        TAKE(b->context, THC);
+        sf_ref_block_lay_out(b, arena, s);
         TAKE(b->normed2, TC);
         TAKE(b->rstd2, s->T);
         TAKE(b->hidden, s->T * s->F);
@@ -63,15 +41,7 @@ static void lay_out(sf_reference *r, sf_arena *arena) {
     TAKE(r->branch, TC);
     TAKE(r->dbranch, TC);
     TAKE(r->dhidden, s->T * s->F);
-    TAKE(r->dq, THC);
-    TAKE(r->dk, THC);
-    TAKE(r->dv, THC);
-    TAKE(r->dcontext, THC);
-    TAKE(r->row, s->T);
-    TAKE(r->drow, s->T);
-    TAKE(r->raw, s->T);
-    TAKE(r->keys, s->T);
-    TAKE(r->scratch, sf_head_scratch_size(&s->attention, s->T, s->C, s->H));
+    sf_ref_attention_lay_out(&r->heads, arena, s);
     TAKE(r->pooled, s->C);
     TAKE(r->dpooled, s->C);
     TAKE(r->dlogits, s->classes);
@@ -101,6 +71,10 @@ void sf_reference_destroy(sf_reference *reference) {
     sf_release(reference);
 }
 
+void sf_reference_follow(sf_reference *reference, const sf_reference_choices *choices) {
+    reference->given = *choices;
+}
+
 const double *sf_reference_scores(const sf_reference *reference, size_t block) {
     return reference->blocks[block].scores;
 }
@@ -109,18 +83,8 @@ const bool *sf_reference_kept(const sf_reference *reference, size_t block) {
     return reference->blocks[block].kept;
 }
 
-typedef struct location { /* where in the computation: the addresses of dropout and random keys */
-    const sf_moment *moment;
-    size_t sample, block;
-    double rate; /* of dropout, 0 in evaluation */
-} location;
-
-static sf_index index_at(const location *at, sf_purpose purpose, size_t head) {
-    return sf_moment_index(at->moment, purpose, at->block, head, at->sample);
-}
-
-static void drop(double *x, const location *at, sf_purpose purpose, size_t T, size_t columns) {
-    const sf_index index = index_at(at, purpose, 0);
+static void drop(double *x, const sf_ref_location *at, sf_purpose purpose, size_t T, size_t columns) {
+    const sf_index index = sf_ref_index_at(at, purpose, 0);
     sf_ref_drop(x, x, at->rate, &index, T, columns);
 }
 
@@ -132,94 +96,18 @@ static sf_ref_linear linear_of(const sf_param *params) {
     return (sf_ref_linear){&params[0], &params[1]};
 }
 
-/* softmax over the kept scores of each query, then the mean of the values under the (dropped) weights. */
-static void attend(sf_reference *r, block_trace *b, const location *at) {
+/* NULL: not given. */
+static const bool *active_given(const sf_reference *r, const sf_ref_location *at) {
     const sf_shape *s = &r->model->shape;
-    const size_t T = s->T, C = s->C, H = s->H;
-    const double scale = s->inverse_temperature / sqrt((double)C);
-    memset(b->context, 0, T * H * C * sizeof *b->context);
-    for (size_t h = 0; h < H; h++) {
-        const sf_index drop_index = index_at(at, SF_DROP_WEIGHTS, h);
-        const sf_index key_index = index_at(at, sf_moment_random_keys(at->moment), h);
-        sf_head_state head = {.input = {.D = C,
-                                        .block = at->block,
-                                        .head = h,
-                                        .heads = H,
-                                        .queries = b->q + h * C,
-                                        .keys = b->k + h * C,
-                                        .stride = H * C},
-                              .scratch = r->scratch};
-        sf_head_prepare(&head, &s->attention, T, key_index);
-        for (size_t i = 0; i < T; i++) {
-            double *scores = b->scores + (h * T + i) * T, *weights = b->weights + (h * T + i) * T;
-            bool *kept = b->kept + (h * T + i) * T;
-            for (size_t j = 0; j < T; j++) {
-                double dot = 0;
-                for (size_t c = 0; c < C; c++) dot += b->q[(i * H + h) * C + c] * b->k[(j * H + h) * C + c];
-                scores[j] = scale * dot;
-                weights[j] = 0;
-                kept[j] = false;
-            }
-            sf_draws draws = sf_query_draws(key_index, i);
-            const size_t K = sf_attention_keep_in(r->keys, &s->attention, &head, i, T, scores, &draws);
-            for (size_t n = 0; n < K; n++) r->raw[n] = scores[r->keys[n]];
-            sf_attention_weigh(r->row, &s->attention, r->raw, K, T);
-            for (size_t n = 0; n < K; n++) {
-                const size_t j = r->keys[n];
-                kept[j] = true;
-                weights[j] = r->row[n];
-                const double factor = at->rate > 0 ? sf_ref_keep_factor(at->rate, &drop_index, i, j, T) : 1;
-                for (size_t c = 0; c < C; c++)
-                    b->context[(i * H + h) * C + c] += factor * weights[j] * b->v[(j * H + h) * C + c];
-            }
-        }
-    }
+    if (r->given.active == NULL || s->activation != SF_RELU) return NULL;
+    return r->given.active + (at->sample * s->L + at->block) * s->T * s->F;
 }
 
-static void attend_backward(sf_reference *r, const block_trace *b, const location *at) {
-    const sf_shape *s = &r->model->shape;
-    const size_t T = s->T, C = s->C, H = s->H;
-    const double scale = s->inverse_temperature / sqrt((double)C);
-    memset(r->dq, 0, T * H * C * sizeof *r->dq);
-    memset(r->dk, 0, T * H * C * sizeof *r->dk);
-    memset(r->dv, 0, T * H * C * sizeof *r->dv);
-    for (size_t h = 0; h < H; h++) {
-        const sf_index drop_index = index_at(at, SF_DROP_WEIGHTS, h);
-        for (size_t i = 0; i < T; i++) {
-            const size_t start = (h * T + i) * T;
-            const double *dcontext = r->dcontext + (i * H + h) * C;
-            size_t K = 0;
-            for (size_t j = 0; j < T; j++) {
-                if (!b->kept[start + j]) continue;
-                const double factor = at->rate > 0 ? sf_ref_keep_factor(at->rate, &drop_index, i, j, T) : 1;
-                double dot = 0;
-                for (size_t c = 0; c < C; c++) {
-                    dot += dcontext[c] * b->v[(j * H + h) * C + c];
-                    r->dv[(j * H + h) * C + c] += factor * b->weights[start + j] * dcontext[c];
-                }
-                r->keys[K] = (uint32_t)j;
-                r->row[K] = b->weights[start + j];
-                r->raw[K] = b->scores[start + j];
-                r->drow[K++] = factor * dot;
-            }
-            double *dscores = r->drow;
-            sf_attention_weigh_backward(dscores, &s->attention, r->drow, r->row, r->raw, K, T);
-            for (size_t n = 0; n < K; n++) {
-                const size_t j = r->keys[n];
-                for (size_t c = 0; c < C; c++) {
-                    r->dq[(i * H + h) * C + c] += scale * dscores[n] * b->k[(j * H + h) * C + c];
-                    r->dk[(j * H + h) * C + c] += scale * dscores[n] * b->q[(i * H + h) * C + c];
-                }
-            }
-        }
-    }
-}
-
-static void block_forward(sf_reference *r, const double *params, const location *at) {
+static void block_forward(sf_reference *r, const double *params, const sf_ref_location *at) {
     const sf_shape *s = &r->model->shape;
     const size_t T = s->T, C = s->C, F = s->F;
     const sf_param *p = sf_model_block(r->model, at->block);
-    block_trace *b = &r->blocks[at->block];
+    sf_ref_block *b = &r->blocks[at->block];
     const bool pre = s->norm == SF_PRE_NORM;
     memcpy(b->input, r->x, T * C * sizeof *r->x);
 
@@ -228,7 +116,7 @@ static void block_forward(sf_reference *r, const double *params, const location 
     sf_ref_linear_forward(b->q, attention_input, params, linear_of(&p[SF_WQ]), T);
     sf_ref_linear_forward(b->k, attention_input, params, linear_of(&p[SF_WK]), T);
     sf_ref_linear_forward(b->v, attention_input, params, linear_of(&p[SF_WV]), T);
-    attend(r, b, at);
+    sf_ref_attend(&r->heads, b, s, at, r->given.kept);
     sf_ref_linear_forward(r->branch, b->context, params, linear_of(&p[SF_WO]), T);
     drop(r->branch, at, SF_DROP_ATTENTION, T, C);
     add_to(r->x, r->branch, T * C);
@@ -241,7 +129,9 @@ static void block_forward(sf_reference *r, const double *params, const location 
     const double *mlp_input = pre ? b->normed2 : b->normed1;
     sf_ref_linear_forward(b->hidden, mlp_input, params, linear_of(&p[SF_W1]), T);
     drop(b->hidden, at, SF_DROP_HIDDEN, T, F);
-    for (size_t i = 0; i < T * F; i++) b->active[i] = sf_ref_activate(b->hidden[i], s->activation);
+    const bool *active = active_given(r, at);
+    for (size_t i = 0; i < T * F; i++)
+        b->active[i] = active == NULL ? sf_ref_activate(b->hidden[i], s->activation) : active[i] ? b->hidden[i] : 0;
     sf_ref_linear_forward(r->branch, b->active, params, linear_of(&p[SF_W2]), T);
     drop(r->branch, at, SF_DROP_MLP, T, C);
     add_to(r->x, r->branch, T * C);
@@ -252,11 +142,11 @@ static void block_forward(sf_reference *r, const double *params, const location 
 }
 
 /* dx holds the gradient of the block's output on entry and of its input on return. */
-static void block_backward(sf_reference *r, double *gradient, const double *params, const location *at) {
+static void block_backward(sf_reference *r, double *gradient, const double *params, const sf_ref_location *at) {
     const sf_shape *s = &r->model->shape;
     const size_t T = s->T, C = s->C, F = s->F;
     const sf_param *p = sf_model_block(r->model, at->block);
-    const block_trace *b = &r->blocks[at->block];
+    const sf_ref_block *b = &r->blocks[at->block];
     const bool pre = s->norm == SF_PRE_NORM;
     const double *mlp_input = pre ? b->normed2 : b->normed1;
     const double *attention_input = pre ? b->normed1 : b->input;
@@ -266,7 +156,9 @@ static void block_backward(sf_reference *r, double *gradient, const double *para
     drop(r->branch, at, SF_DROP_MLP, T, C);
     memset(r->dhidden, 0, T * F * sizeof *r->dhidden);
     sf_ref_linear_backward(r->dhidden, gradient, r->branch, b->active, params, linear_of(&p[SF_W2]), T);
-    for (size_t i = 0; i < T * F; i++) r->dhidden[i] *= sf_ref_activate_slope(b->hidden[i], s->activation);
+    const bool *active = active_given(r, at);
+    for (size_t i = 0; i < T * F; i++)
+        r->dhidden[i] *= active == NULL ? sf_ref_activate_slope(b->hidden[i], s->activation) : active[i] ? 1 : 0;
     drop(r->dhidden, at, SF_DROP_HIDDEN, T, F);
     memset(r->dbranch, 0, T * C * sizeof *r->dbranch);
     sf_ref_linear_backward(r->dbranch, gradient, r->dhidden, mlp_input, params, linear_of(&p[SF_W1]), T);
@@ -276,31 +168,32 @@ static void block_backward(sf_reference *r, double *gradient, const double *para
     if (!pre) sf_ref_norm_backward(r->dx, r->dx, b->normed1, b->rstd1, T, C);
     memcpy(r->branch, r->dx, T * C * sizeof *r->dx);
     drop(r->branch, at, SF_DROP_ATTENTION, T, C);
-    memset(r->dcontext, 0, T * s->H * C * sizeof *r->dcontext);
-    sf_ref_linear_backward(r->dcontext, gradient, r->branch, b->context, params, linear_of(&p[SF_WO]), T);
-    attend_backward(r, b, at);
+    memset(r->heads.dcontext, 0, T * s->H * C * sizeof *r->heads.dcontext);
+    sf_ref_linear_backward(r->heads.dcontext, gradient, r->branch, b->context, params, linear_of(&p[SF_WO]), T);
+    sf_ref_attend_backward(&r->heads, b, s, at);
     memset(r->dbranch, 0, T * C * sizeof *r->dbranch);
-    sf_ref_linear_backward(r->dbranch, gradient, r->dq, attention_input, params, linear_of(&p[SF_WQ]), T);
-    sf_ref_linear_backward(r->dbranch, gradient, r->dk, attention_input, params, linear_of(&p[SF_WK]), T);
-    sf_ref_linear_backward(r->dbranch, gradient, r->dv, attention_input, params, linear_of(&p[SF_WV]), T);
+    sf_ref_linear_backward(r->dbranch, gradient, r->heads.dq, attention_input, params, linear_of(&p[SF_WQ]), T);
+    sf_ref_linear_backward(r->dbranch, gradient, r->heads.dk, attention_input, params, linear_of(&p[SF_WK]), T);
+    sf_ref_linear_backward(r->dbranch, gradient, r->heads.dv, attention_input, params, linear_of(&p[SF_WV]), T);
     if (pre) sf_ref_norm_backward(r->dbranch, r->dbranch, b->normed1, b->rstd1, T, C);
     add_to(r->dx, r->dbranch, T * C);
 }
 
-static void embed(sf_reference *r, const double *params, const int32_t *tokens /* [T] */, const location *at) {
+static void embed(sf_reference *r, const double *params, const int32_t *tokens /* [T] */, const sf_ref_location *at) {
     const size_t T = r->model->shape.T, C = r->model->shape.C;
     const sf_param *embedding = sf_model_embedding(r->model);
     for (size_t t = 0; t < T; t++)
         for (size_t c = 0; c < C; c++)
             r->x[t * C + c] =
                 params[sf_param_index(embedding, (size_t)tokens[t], c)] * sqrt((double)C) + r->positions[t * C + c];
-    const sf_index noise = index_at(at, SF_EMBEDDING_NOISE, 0);
+    const sf_index noise = sf_ref_index_at(at, SF_EMBEDDING_NOISE, 0);
     for (size_t i = 0; at->moment->noise > 0 && i < T * C; i++)
         r->x[i] += at->moment->noise * sf_noise_at(&noise, i / C, i % C, C);
     drop(r->x, at, SF_DROP_EMBEDDING, T, C);
 }
 
-static void embed_backward(sf_reference *r, double *gradient, const int32_t *tokens /* [T] */, const location *at) {
+static void embed_backward(sf_reference *r, double *gradient, const int32_t *tokens /* [T] */,
+                           const sf_ref_location *at) {
     const size_t T = r->model->shape.T, C = r->model->shape.C;
     const sf_param *embedding = sf_model_embedding(r->model);
     drop(r->dx, at, SF_DROP_EMBEDDING, T, C);
@@ -319,6 +212,20 @@ static double cross_entropy(double *dlogits, const double *logits, int32_t label
     return log(total) + largest - logits[label];
 }
 
+/* The mean over the positions, or the last one. */
+static void pool(double *pooled /* [C] */, const double *x /* [T,C] */, const sf_shape *s, size_t last) {
+    for (size_t c = 0; c < s->C; c++) {
+        pooled[c] = s->readout == SF_READ_LAST ? x[last * s->C + c] : 0;
+        for (size_t t = 0; t < s->T && s->readout == SF_READ_MEAN; t++) pooled[c] += x[t * s->C + c] / (double)s->T;
+    }
+}
+
+static void pool_backward(double *dx /* [T,C] */, const double *dpooled /* [C] */, const sf_shape *s, size_t last) {
+    for (size_t t = 0; t < s->T; t++)
+        for (size_t c = 0; c < s->C; c++)
+            dx[t * s->C + c] = s->readout == SF_READ_MEAN ? dpooled[c] / (double)s->T : t == last ? dpooled[c] : 0;
+}
+
 void sf_reference_run(sf_reference *r, double *loss, double *logits /* [B,classes] */, double *gradient /* [size] */,
                       const double *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
     const sf_shape *s = &r->model->shape;
@@ -327,14 +234,12 @@ void sf_reference_run(sf_reference *r, double *loss, double *logits /* [B,classe
     *loss = 0;
     if (gradient != NULL) memset(gradient, 0, r->model->size * sizeof *gradient);
     for (size_t n = 0; n < batch->B; n++) {
-        location at = {.moment = moment, .sample = n, .rate = moment->training ? s->dropout : 0};
+        sf_ref_location at = {.moment = moment, .sample = n, .rate = moment->training ? s->dropout : 0};
         const int32_t *tokens = batch->tokens + n * T;
         embed(r, params, tokens, &at);
         for (at.block = 0; at.block < s->L; at.block++) block_forward(r, params, &at);
-        for (size_t c = 0; c < C; c++) {
-            r->pooled[c] = 0;
-            for (size_t t = 0; t < T; t++) r->pooled[c] += r->x[t * C + c] / (double)T;
-        }
+        const size_t last = sf_batch_last(batch, s, n);
+        pool(r->pooled, r->x, s, last);
         double *out = logits + n * s->classes;
         sf_ref_linear_forward(out, r->pooled, params, head, 1);
         *loss += cross_entropy(r->dlogits, out, batch->labels[n], s->classes) / (double)batch->B;
@@ -343,8 +248,7 @@ void sf_reference_run(sf_reference *r, double *loss, double *logits /* [B,classe
         for (size_t i = 0; i < s->classes; i++) r->dlogits[i] /= (double)batch->B;
         memset(r->dpooled, 0, C * sizeof *r->dpooled);
         sf_ref_linear_backward(r->dpooled, gradient, r->dlogits, r->pooled, params, head, 1);
-        for (size_t t = 0; t < T; t++)
-            for (size_t c = 0; c < C; c++) r->dx[t * C + c] = r->dpooled[c] / (double)T;
+        pool_backward(r->dx, r->dpooled, s, last);
         while (at.block-- > 0) block_backward(r, gradient, params, &at);
         at.block = 0;
         embed_backward(r, gradient, tokens, &at);

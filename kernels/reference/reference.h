@@ -16,6 +16,15 @@ void sf_reference_run(sf_reference *reference, double *loss, double *logits /* [
                       double *gradient /* [size] */, const double *params /* [size] */, const sf_batch *batch,
                       const sf_moment *moment);
 
+/* Choices that rounding may change: of the sequences of a batch, in every block. */
+typedef struct sf_reference_choices {
+    const bool *kept;   /* [B,L,H,T,T]: keys that queries keep; NULL: as the mechanism chooses */
+    const bool *active; /* [B,L,T,F]: where a ReLU passes its input on; NULL: where that is positive */
+} sf_reference_choices;
+
+/* Makes these choices from now on; they must outlive their use. */
+void sf_reference_follow(sf_reference *reference, const sf_reference_choices *choices);
+
 /* Scores and kept keys of `block` for the last sequence that was run, both [H,T,T]. */
 const double *sf_reference_scores(const sf_reference *reference, size_t block);
 const bool *sf_reference_kept(const sf_reference *reference, size_t block);

@@ -7,14 +7,14 @@ from pathlib import Path
 from harness import TINY, Case, has_instruction_set, run
 
 VERBS = ["train", "compare", "study", "report", "analyze", "landscape", "paper", "evaluate", "distance", "runs",
-         "export", "check", "data", "solve", "parity", "bench", "list", "man", "completion"]
+         "export", "check", "merge", "data", "solve", "parity", "bench", "list", "man", "completion"]
 GIB = 1 << 30
 BAD_NUMBERS = ["", " ", "-", "+", ".", "x", "nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999", "0x10",
                "0x1p3",
                "5x", "5 5", " 5", "5 ", "1,000", "--5", "1e", "5\n", "\u0665", "99999999999999999999999999", "\x1b[31m"]
 BAD_ATTENTION = ["", " ", "topk", "topk:", "topk:0", "topk:x", "topk:-1", "topk:5.0", "topk: 5", "topk:5 5",
                  "topk:99999999999999", "topk:99999999999999999999999", "topk:65537", "topk:5:5", "topk:0x5", "TOPK:5",
-                 "topk5", "top-k:5", "bogus", "full:3", "full+global:1", "topk:5+global:1", "random:3+global:1",
+                 "topk5", "top-k:5", "bogus", "full:3", "full+st/sigmoid", "topk:5+sink:0", "random:3@@rope",
                  "banded:5+global:0", "banded:5+global:-1", "banded:5+global:x", "banded:5+global:", "banded:5+global",
                  "banded:5+", "banded:5+foo:1", "banded+global:1", "banded:5+global:1025", "banded:5+global:1+global:1",
                  "topk:5/", "topk:5/bogus", "/softmax", "full/bogus", "topk:5/softmax/softmax", ":5", "+global:1",
@@ -38,6 +38,8 @@ class Cli(Case):
             return ["compare", "even-pairs", *TINY, "--epochs", "1", "--quiet"]
         if name in ("at", "split", "samples", "perturbed"):
             return ["analyze", *self.trained_run()]
+        if name == "models":
+            return ["bench", "nnch", "full"]
         if name == "scale":
             return ["paper", "status", "--store", self.folder / "none"]
         if name in ("grid", "direction-seed", "extent"):
@@ -91,6 +93,8 @@ class List(Cli):
             lines = self.good("list", name).out.splitlines()
             if name == "tasks":
                 lines = lines[::2]  # each is followed by its recipe
+            if name == "attention":
+                lines = lines[::4]  # each is followed by its formula, cost and source
             self.assertEqual(len(lines), len(rows))
             for row, line in zip(rows, lines):
                 self.assertIn(row["name"], line)
@@ -201,7 +205,7 @@ class BadUsage(Cli):
                     self.refused(*command, f"--{name}={value}", mentions=[name])
             with self.subTest(name=name, value="last and missing"):
                 self.refused(*command, f"--{name}", mentions=[name])
-            if name not in ("vocab", "classes"):  # refused for built-in tasks
+            if name not in ("vocab", "classes", "models"):  # refused for built-in tasks; needs a GPU
                 with self.subTest(name=name, value="smallest"):
                     self.good(*command, f"--{name}", f"{low:.12g}", *self.NEEDS.get(name, []))
 
@@ -220,8 +224,11 @@ class BadUsage(Cli):
                         self.refused(*self.verb_of(name), f"--{name}={value}",
                                      mentions=[name, *setting["choices"].split("|")])
                 for value in setting["choices"].split("|") if name != "format" else []:  # needs a run
+                    without_gpu = {"CUDA_VISIBLE_DEVICES": ""}
                     if value == "bf16" and not has_instruction_set("avx512"):
-                        self.refused(*self.verb_of(name), f"--{name}", value, mentions=["bf16", "use f32"])
+                        self.refused(*self.verb_of(name), f"--{name}", value, env=without_gpu, mentions=["bf16", "use f32"])
+                    elif value in ("cuda", "tf32"):  # tests/cuda has a GPU
+                        self.refused(*self.verb_of(name), f"--{name}", value, env=without_gpu, mentions=[name, value])
                     else:
                         self.good(*self.verb_of(name), f"--{name}", value)
             elif setting["type"] == "flag":

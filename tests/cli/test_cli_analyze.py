@@ -9,7 +9,7 @@ import unittest
 from harness import SMALL, Case, StoreCase, run
 
 PERCENTS = ["0", "1", "5", "10", "25", "50", "75", "90", "95", "99", "100"]
-RECORDED = ["delta_s", "delta_h", "separation", "in_degree"]
+RECORDED = ["delta_s", "delta_h", "separation", "in_degree", "effective_keys", "entropy"]
 
 
 class Analyze(StoreCase):
@@ -376,7 +376,7 @@ class Curves(Analyze):
         full, topk = self.train("full,topk:3", "--every", 2, "--epochs", 5)
         text, rows = self.curves(full, topk)
         self.assertEqual(text.splitlines()[0], "run,epoch,block,measure," + ",".join("q" + p for p in PERCENTS))
-        self.assertEqual(len(rows), 2 * 3 * 3 * 4)  # runs, epochs 0 2 4, blocks 0 1 all, measures
+        self.assertEqual(len(rows), 2 * 3 * 3 * len(RECORDED))  # runs, epochs 0 2 4, blocks 0 1 all, measures
         self.assertEqual({row["epoch"] for row in rows}, {"0", "2", "4"})
         self.assertEqual({row["block"] for row in rows}, {"0", "1", "all"})
         self.assertEqual({row["q50"] == "" for row in rows if row["run"] == full and row["measure"] == "separation"}, {True})
@@ -431,7 +431,7 @@ class Curves(Analyze):
         study = self.write("study.ini", "task = even-pairs\nattention = full, topk:3\nseeds = 2\nevery = 2\n"
                            "length = 8\ntrain-count = 40\nheldout-count = 20\nblocks = 1\nwidth = 8\nmlp-width = 8\nepochs = 2\n")
         self.good("study", study, "--quiet", "--store", self.store, "--threads", 2)
-        self.assertEqual(self.sql("SELECT COUNT(*) FROM measures"), [(4 * 2 * 2 * 4,)])
+        self.assertEqual(self.sql("SELECT COUNT(*) FROM measures"), [(4 * 2 * 2 * len(RECORDED),)])
 
     def train_unmeasured(self, attention, *words, mentions=("1 of 1 run ",)):
         result = run("train", "even-pairs", "--attention", attention, *SMALL, "--epochs", 2, *words, "--quiet", "--store",

@@ -51,15 +51,17 @@ class Words(Case):
 
     def test_mechanisms(self):
         rows = read_json(run("list", "attention", "--json").out)
-        selectors = [row["spelling"].split("K")[0] for row in rows if row["kind"] == "selector"]
-        weightings = [row["name"] for row in rows if row["kind"] == "weighting"]
+        parts = {kind: [row["name"] + ":" * (row["name"] + ":" in row["spelling"]) for row in rows if row["kind"] == kind]
+                 for kind in ("selector", "extra", "weighting", "scores")}
+        selectors, weightings = parts["selector"], parts["weighting"]
         self.assertEqual(complete("train", "x", "--attention", ""), selectors)
-        self.assertEqual(complete("bench", "top"), ["topk:"])
+        self.assertEqual(complete("bench", "topk"), ["topk:"])
         self.assertEqual(complete("compare", "x", "--attention", "full,topk"), ["full,topk:"])
         self.assertEqual(complete("compare", "x", "--attention=full,topk"), ["--attention=full,topk:"])
         self.assertEqual(complete("train", "x", "--attention", "topk:5/"), ["topk:5/" + name for name in weightings])
-        self.assertEqual(complete("train", "x", "--attention", "banded:5+"), ["banded:5+global:"])
-        self.assertEqual(complete("train", "x", "--attention", "topk:5+"), [])
+        self.assertEqual(complete("train", "x", "--attention", "banded:5+"), ["banded:5+" + name for name in parts["extra"]])
+        self.assertEqual(complete("train", "x", "--attention", "topk:5+sink:1+g"), ["topk:5+sink:1+global:"])
+        self.assertEqual(complete("train", "x", "--attention", "topk:5@"), ["topk:5@" + name for name in parts["scores"]])
 
     def test_choices_files_and_folders(self):
         self.assertEqual(complete("train", "--optimizer", ""), ["sgd", "adam", "adamw"])
@@ -71,6 +73,8 @@ class Words(Case):
         self.assertEqual(complete("list", ""), ["tasks", "attention", "settings", "backends", "figures"])
         self.assertEqual(complete("completion", ""), ["bash", "zsh", "fish"])
         self.assertEqual(complete("paper", ""), ["list", "run", "status"])
+        self.assertEqual(complete("merge", "shard-1", ""), [":folders"])
+        self.assertEqual(complete("merge", "shard-1", "--into", "a"), [":folders"])
 
     def test_catalogue(self):
         entries = [row["id"] for row in read_json(run("paper", "list", "--json", "--store", self.folder / "none").out)]
@@ -135,8 +139,8 @@ class Shells(unittest.TestCase):
         for text, last in (("semfocus tra", "train"), ("semfocus train even-p", "even-pairs"),
                            ("semfocus train --store runs-1 --optimizer=adamw", "--optimizer=adamw"),
                            ("semfocus compare parity,even", "parity,even-pairs"),
-                           ("semfocus train even-pairs --attention top", "topk:"),
-                           ("semfocus train even-pairs --attention=full,topk:5/soft", "--attention=full,topk:5/softmax"),
+                           ("semfocus train even-pairs --attention topk", "topk:"),
+                           ("semfocus train even-pairs --attention=full,topk:5/sig", "--attention=full,topk:5/sigmoid"),
                            ("semfocus compare even-pairs --attention topk:5,banded:5+gl", "topk:5,banded:5+global:"),
                            ("semfocus paper run tab-6", "tab-6"),
                            ("semfocus solve parity da", "data.tsv"),
@@ -163,7 +167,7 @@ class Shells(unittest.TestCase):
             Path(folder, "data.tsv").touch()
             environment = {**os.environ, "PATH": folder + ":" + os.environ["PATH"], "HOME": folder}
             for text, candidate in (("semfocus train even-p", "even-pairs"), ("semfocus paper run tab-", "tab-6"),
-                                    ("semfocus compare x --attention full,top", "full,topk:"),
+                                    ("semfocus compare x --attention full,topk", "full,topk:"),
                                     ("semfocus train --optimizer ad", "adamw"), ("semfocus train --opt", "--optimizer"),
                                     ("semfocus solve parity da", "data.tsv"), ("semfocus train tsv:da", "tsv:data.tsv")):
                 with self.subTest(text=text):

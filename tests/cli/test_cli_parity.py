@@ -71,6 +71,19 @@ class GoldenFiles(Parity):
             self.assertLessEqual(row["reference"]["worst"], 1e-9)
             self.assertLessEqual(row["f32"]["worst"], 2e-5)
 
+    def test_bf16_has_its_own_limit_and_says_how_many_kept_sets_are_equal(self):
+        result = run("parity", "--json", "--precision", "bf16", GOLDEN / "topk5-heads2.safetensors")
+        if result.code == 2:
+            self.assertIn("bf16", result.err)
+            self.skipTest("no instruction set for bf16")
+        row = json.loads(result.out)[0]
+        self.assertEqual((row["passes"], row["bf16"]["limit"]), (True, 0.03))
+        self.assertNotIn("f32", row)
+        self.assertTrue(2e-5 < row["bf16"]["worst"] <= 0.03, row)
+        self.assertTrue(0.9 < row["equal_kept"] <= 1, row)
+        text = self.good("parity", "--precision", "bf16", GOLDEN / "topk5-heads2.safetensors").out
+        self.assertIn(f"{100 * row['equal_kept']:.2f} % of kept sets equal", text)
+
     def test_repacked_file_passes(self):
         self.good("parity", self.write("again.safetensors", self.repacked()))
 

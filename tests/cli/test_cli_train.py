@@ -177,6 +177,28 @@ class Precision(Train):
             self.one_sentence(result, "bf16")
 
 
+class Devices(Train):
+    """On a machine without a GPU, or in a build without CUDA. tests/cuda has the rest."""
+    HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}
+
+    def test_a_gpu_that_is_not_there(self):
+        store = self.folder / "runs"
+        for words, mentions in ((["--device", "cuda"], ["device is cuda but", "use cpu or auto"]),
+                                (["--precision", "tf32"], ["precision is tf32, which needs a GPU, but", "use f32"]),
+                                (["--precision", "tf32", "--device", "cpu"], ["precision is tf32", "needs a GPU"])):
+            self.refused("train", "even-pairs", *TINY, *words, "--store", store, env=self.HIDDEN, mentions=mentions)
+        self.assertFalse(store.exists())
+
+    def test_auto_is_the_cpu(self):
+        self.assertEqual(self.weights(env=self.HIDDEN), self.weights("--device", "cpu"))
+
+    def test_architecture_is_for_tensor_cores(self):
+        self.refused("train", "even-pairs", *TINY, "--architecture", "sm_90", mentions=["architecture", "f32", "leave it out"])
+        for name in ("90", "sm_", "sm_9x", "SM_90"):
+            self.refused("train", "even-pairs", *TINY, "--precision", "tf32", "--architecture", name,
+                         mentions=["architecture", name, "sm_90"])
+
+
 class Tsv(Train):
     def setUp(self):
         super().setUp()

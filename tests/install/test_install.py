@@ -159,6 +159,13 @@ class Files(Installed):
                 for folder in (ROOT, BUILD, self.folder):
                     self.assertFalse(os.fsencode(folder) in content, f"{path} names {folder}")
 
+    def test_a_gpu_is_looked_for_at_run_time(self):
+        """With CUDA or without: no driver, runtime or C++ library is needed to start."""
+        for path in ("bin/semfocus", "lib/libsemfocus.so"):
+            needed = re.findall(r"\(NEEDED\).*\[(\S+)\]", run("readelf", "-d", self.prefix / path))
+            self.assertIn("libc.so.6", needed)
+            self.assertEqual([name for name in needed if re.match("libcuda|libnv|libstdc", name)], [])
+
     def test_manual_and_completion_are_the_program_s_own(self):
         program = self.prefix / "bin/semfocus"
         share = self.prefix / "share"

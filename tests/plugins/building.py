@@ -43,7 +43,7 @@ def commands(after):
 
 
 class PluginCase(StoreCase):
-    """With the plug-ins near, sigmoid, strided and majority at hand."""
+    """With the plug-ins near, logistic, strided and majority at hand."""
 
     @classmethod
     def setUpClass(cls):
@@ -51,13 +51,13 @@ class PluginCase(StoreCase):
         folder = tempfile.TemporaryDirectory(prefix="semfocus-plugins-")
         cls.addClassCleanup(folder.cleanup)
         cls.libraries = Path(folder.name)
-        for name in ("near", "sigmoid"):
+        for name in ("near", "logistic"):
             setattr(cls, name, build(HERE / f"{name}.c", cls.libraries))
         for name in ("strided", "majority"):
             source = Path(tempfile.mkdtemp(dir=cls.libraries)) / f"{name}.c"
             source.write_text(example(f"{name}.c"), encoding="utf-8")
             setattr(cls, name, build(source, cls.libraries))
-        cls.all = ",".join(str(getattr(cls, name)) for name in ("near", "sigmoid", "strided", "majority"))
+        cls.all = ",".join(str(getattr(cls, name)) for name in ("near", "logistic", "strided", "majority"))
 
     def run_of(self, attention, *words, task="even-pairs"):
         out = self.good("train", task, *self.settings, "--epochs", 1, "--attention", attention, "--json", "--plugin",

@@ -26,7 +26,7 @@ class Contributing(Case):
     def test_mechanism(self):
         built, listed, trained, compared = self.follow("strided", "Write `strided.c`")
         self.assertEqual(built, "")
-        self.assertIn("strided:K[+global:G]   every K-th key", listed)
+        self.assertIn("strided:K              every K-th key", listed)
         self.assertIn("strided:5", trained)
         self.assertIn("strided:5", compared)
         self.assertTrue((self.folder / "report.html").exists())

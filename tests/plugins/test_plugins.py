@@ -9,9 +9,9 @@ from building import HERE, PluginCase, build, read_json, run
 class Parts(PluginCase):
     def test_listed(self):
         rows = {row["name"]: row for row in read_json(self.good("list", "attention", "--json", "--plugin", self.all).out)}
-        self.assertEqual(rows["near"]["spelling"], "near[:T][+global:G]")
+        self.assertEqual(rows["near"]["spelling"], "near[:T]")
         self.assertEqual(rows["gate"]["spelling"], "gate:B[:M]")
-        self.assertEqual(rows["sigmoid"]["spelling"], ".../sigmoid[:S]")
+        self.assertEqual(rows["logistic"]["spelling"], ".../logistic[:S]")
         self.assertEqual(rows["strided"]["plugin"], str(self.strided.resolve()))
         self.assertNotIn("plugin", rows["topk"])
         tasks = {row["name"]: row for row in read_json(self.good("list", "tasks", "--json", "--plugin", self.majority).out)}
@@ -26,30 +26,30 @@ class Parts(PluginCase):
     def test_spelling(self):
         for given, canonical in (("near", "near"), ("near:1", "near"), ("near:1.0", "near"), ("near:0.50", "near:0.5"),
                                  ("near:1e30", "near:1e30"), ("gate:3:1", "gate:3"), ("gate:3:2", "gate:3:2"),
-                                 ("gate:3:2/softmax", "gate:3:2"), ("near:2+global:1/sigmoid:-1", "near:2+global:1/sigmoid:-1"),
-                                 ("topk:3/sigmoid:0", "topk:3/sigmoid"), ("near/sigmoid", "near/sigmoid")):
+                                 ("gate:3:2/softmax", "gate:3:2"), ("near:2+global:1/logistic:-1", "near:2+global:1/logistic:-1"),
+                                 ("topk:3/logistic:0", "topk:3/logistic"), ("near/logistic", "near/logistic")):
             self.assertEqual(self.run_of(given)["attention"], canonical)
         for given, mention in (("near:-1", "the distance must be a number from 0 to 1e+30"), ("near:x", "the distance"),
                                ("near:1:2", "one number too many for near"), ("gate", "needs the width of a block after gate"),
                                ("gate:1.5", "must be a whole number from 1 to 65536"), ("gate:2:2:2", "one number too many"),
-                               ("gate:2+global:1", "global"), ("topk:3/sigmoid:1000", "the shift must be a number from -100 to 100"),
-                               ("topk:3/sigmoids", "must be sigmoid"), ("topk:3:4", "takes no number"), ("near:", "the distance"),
-                               ("near:0.1234567890123456+global:1000/sigmoid:1.23456789012345e-5", "longer than 63 characters")):
+                               ("topk:3/logistic:1000", "the shift must be a number from -100 to 100"),
+                               ("topk:3/logistics", "did you mean logistic?"), ("topk:3:4", "takes no number"), ("near:", "the distance"),
+                               ("near:0.1234567890123456+global:1000+random:10000+sink:10000+window:10000/logistic:1.23456789012345e-5@qknorm:1.23456789e-5@rope", "longer than 127 characters")):
             self.refused("train", "even-pairs", "--attention", given, "--plugin", self.all, mentions=[mention])
 
     def test_every_verb(self):
-        for attention in ("strided:2", "near:0.5", "near:0.5+global:2", "gate:3:2", "near:0.5/sigmoid:1", "gate:3/sigmoid"):
+        for attention in ("strided:2", "near:0.5", "near:0.5+global:2", "gate:3:2", "near:0.5/logistic:1", "gate:3/logistic"):
             row = self.run_of(attention, "--every", 1)
             self.assertEqual((row["attention"], row["status"]), (attention, "done"))
             for verb in (["analyze", "--bounds", "--lipschitz", "--mask-stability", "--samples", 5, "--json"],
                          ["analyze", "--bounds", "--lipschitz", "--mask-stability", "--samples", 5], ["evaluate", "--lengths", "7,13"],
                          ["landscape", "--grid", 3, "--samples", 5, "--json"], ["export"], ["check"]):
                 self.good(verb[0], row["id"], *verb[1:], "--plugin", self.all, "--store", self.store, cwd=self.folder)
-        self.good("compare", "majority", "--attention", "full,near:0.5/sigmoid,strided:3", "--seeds", 2, *self.settings,
+        self.good("compare", "majority", "--attention", "full,near:0.5/logistic,strided:3", "--seeds", 2, *self.settings,
                   "--epochs", 1, "--quiet", "--plugin", self.all, "--store", self.store, cwd=self.folder)
         self.good("report", "--out", "page.html", "--plugin", self.all, "--store", self.store, cwd=self.folder)
         page = (self.folder / "page.html").read_text(encoding="utf-8")
-        for name in ("near:0.5/sigmoid", "majority", "gate:3:2"):
+        for name in ("near:0.5/logistic", "majority", "gate:3:2"):
             self.assertIn(name, page)
         study = self.write("study.ini", f"task = majority\nattention = full, strided:3\nseeds = 1\nepochs = 1\n")
         self.good("study", study, *self.settings, "--plugin", self.all, "--store", self.store, cwd=self.folder)
@@ -72,7 +72,7 @@ class Parts(PluginCase):
         self.assertNotEqual(own["weights"], self.run_of("full", "--pad", "none")["weights"])
 
     def test_same_bits_for_any_number_of_threads_and_sets(self):
-        for attention in ("near:0.3/sigmoid", "gate:3:2", "near:0.3+global:1"):
+        for attention in ("near:0.3/logistic", "gate:3:2", "near:0.3+global:1"):
             words = ["train", "majority", *self.settings, "--epochs", 2, "--attention", attention, "--json", "--plugin", self.all]
             hashes = {read_json(self.good(*words, *more, env=env).out)[0]["weights"]
                       for more, env in ((["--threads", 1], {}), (["--threads", 3], {}), ([], {"SEMFOCUS_ISA": "scalar"}))}
@@ -90,17 +90,17 @@ class Parts(PluginCase):
 
 class Theory(PluginCase):
     def test_what_softmax_theory_says_is_not_said_of_another_weighting(self):
-        own, soft, full = (self.run_of(name)["id"] for name in ("topk:3/sigmoid", "topk:3", "full"))
-        words = ["--plugin", self.sigmoid, "--store", self.store]
+        own, soft, full = (self.run_of(name)["id"] for name in ("topk:3/logistic", "topk:3", "full"))
+        words = ["--plugin", self.logistic, "--store", self.store]
         both = read_json(self.good("analyze", own, soft, full, "--json", "--bounds", "--lipschitz", "--samples", 5, *words).out)
         other, softmax, _ = both["runs"]
         for name in ("ln_xi", "ln_xi_s", "w", "x"):
             self.assertIn(name, softmax["overall"]["measures"])
             for block in (other["overall"], *other["blocks"]):
                 self.assertNotIn(name, block["measures"])
-        self.assertEqual(other["not_defined"], {"measures": ["ln_xi", "ln_xi_s", "w", "x"], "for_the_weighting": "sigmoid"})
+        self.assertEqual(other["not_defined"], {"measures": ["ln_xi", "ln_xi_s", "w", "x"], "for_the_weighting": "logistic"})
         self.assertEqual((other["overall"]["holds_w"], other["overall"]["holds_x"]), (None, None))
-        self.assertEqual(other["bounds"], {"not_defined": "Lipschitz bounds are not defined for the weighting sigmoid"})
+        self.assertEqual(other["bounds"], {"not_defined": "Lipschitz bounds are not defined for the weighting logistic"})
         self.assertGreater(other["lipschitz"]["blocks"][0]["largest"], 0)
         self.assertIsNone(other["lipschitz"]["blocks"][0]["largest_over_bound"])
         for name in ("delta_s", "delta_h", "separation", "in_degree"):
@@ -108,7 +108,7 @@ class Theory(PluginCase):
         self.assertEqual([pair["sparse"] for pair in both["comparisons"]], [soft])
 
         text = self.good("analyze", own, full, "--bounds", "--samples", 5, *words).out
-        self.assertEqual(len(re.findall("not defined for the weighting sigmoid", text)), 2, text)
+        self.assertEqual(len(re.findall("not defined for the weighting logistic", text)), 2, text)
         self.assertNotIn("below 1", text)
 
     def test_nor_of_a_selector_that_keeps_any_number(self):
@@ -130,7 +130,7 @@ class Theory(PluginCase):
         self.assertEqual(found["comparisons"], [])
 
     def test_no_regions_of_another_weighting(self):
-        for name in ("topk:3/sigmoid", "near:0.1", "full"):
+        for name in ("topk:3/logistic", "near:0.1", "full"):
             self.run_of(name, "--every", 1)
         figures = self.folder / "figures"
         words = ["report", "--out", self.folder / "report.html", "--figures", figures, "--plugin", self.all, "--store", self.store]
@@ -142,7 +142,7 @@ class Theory(PluginCase):
         regions = [path for path in figures.iterdir() if "region" in path.name and path.suffix == ".csv"]
         self.assertTrue(regions)
         for path in regions:
-            self.assertNotIn("sigmoid", path.read_text(encoding="utf-8"))
+            self.assertNotIn("logistic", path.read_text(encoding="utf-8"))
 
 
 class Identity(PluginCase):
@@ -161,15 +161,15 @@ class Identity(PluginCase):
         self.assertEqual(self.sql("SELECT count(*) FROM runs")[0][0], 3)
 
     def test_a_run_says_what_is_missing(self):
-        (own,) = self.ids("near:1/sigmoid", "--plugin", self.all, task="majority")
+        (own,) = self.ids("near:1/logistic", "--plugin", self.all, task="majority")
         other = build(HERE / "near.c", self.folder, "-g3", name="near")
-        rest = f"{self.sigmoid},{self.majority}"
+        rest = f"{self.logistic},{self.majority}"
         for verb in (["analyze", own], ["check", own], ["landscape", own, "--grid", 3], ["evaluate", own], ["report"]):
             words = [*verb, "--store", self.store]
             for plugins, mentions in (((), ["selector near of the plug-in near.so (hash ", "not loaded; add --plugin"]),
                                       (("--plugin", rest), ["selector near", "not loaded"]),
-                                      (("--plugin", self.near), ["weighting sigmoid of the plug-in sigmoid.so", "not loaded"]),
-                                      (("--plugin", f"{self.near},{self.sigmoid}"), ["task majority of the plug-in majority.so"]),
+                                      (("--plugin", self.near), ["weighting logistic of the plug-in logistic.so", "not loaded"]),
+                                      (("--plugin", f"{self.near},{self.logistic}"), ["task majority of the plug-in majority.so"]),
                                       (("--plugin", f"{other},{rest}"), ["selector near", "but the file that is loaded has hash "])):
                 result = run(*words, *plugins, cwd=self.folder)
                 self.assertIn(result.code, (1,) if verb[0] == "check" else (2,), result)

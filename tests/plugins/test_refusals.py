@@ -42,8 +42,8 @@ class Refused(PluginCase):
                 ("PLUGIN=.selectors=0,.weightings=0,.tasks=0", "registers nothing"), ("PLUGIN=.selectors=twice", "selector mine is registered twice"),
                 ("PLUGIN=.extras=selectors", "extras, which this version of semfocus cannot run"),
                 ("PLUGIN=.score_transforms=transforms", "score transforms, which this version of semfocus cannot run"),
-                ("SELECTOR=.version=3", "selector 1 has version 3 but this semfocus knows versions 1 to 1"),
-                ("SELECTOR=.size=1", "selector 1 has version 1 and 1 bytes"), ("SELECTOR=.name=0", "selector 1 has no name"),
+                ("SELECTOR=.version=3", "selector 1 has version 3 but this semfocus knows versions 1 to 2"),
+                ("SELECTOR=.size=1", "selector 1 has version 2 and 1 bytes"), ("SELECTOR=.name=0", "selector 1 has no name"),
                 ('SELECTOR=.name=""', "is called ''"), ('SELECTOR=.name="Mine"', "is called 'Mine'"), ('SELECTOR=.name="a:b"', "is called 'a:b'"),
                 ('SELECTOR=.name="-a"', "is called '-a'"), ('SELECTOR=.name="a/b"', "lower-case letter"),
                 ('SELECTOR=.name="aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"', "up to 23 more"),
@@ -77,6 +77,9 @@ class Refused(PluginCase):
             with self.subTest(define):
                 self.refused("list", "--plugin", self.library("-D" + define), mentions=["plug-in '", mention])
         self.good("list", "--plugin", self.library())
+        # Of the first version, which ended before these members.
+        self.good("list", "--plugin", self.library("-DSELECTOR=.version=1,.size=offsetof(sf_selector,keeps_all)", name="first"))
+        self.good("list", "--plugin", self.library("-DWEIGHTING=.version=1,.size=offsetof(sf_weighting,matrix_scratch)", name="second"))
         other = self.library("-g3", name="other")
         self.refused("list", "--plugin", f"{self.library()},{other}", mentions=["selector mine is already there from the plug-in"])
 

@@ -17,7 +17,8 @@ import seal  # pylint: disable=wrong-import-position
 PROGRAM = str(Path(os.environ.get("SEMFOCUS", ROOT / "build" / "semfocus")).resolve())
 MECHANISMS = ["full", "topk:1", "banded:1", "block:1", "bottomk:1"]
 SEEDS, EPOCHS = 1000, 200
-STUDY = ["compare", "even-pairs,parity", "--attention", ",".join(MECHANISMS), "--length", "2", "--width", "1", "--mlp-width",
+TASKS = "even-pairs,parity"
+STUDY = ["compare", TASKS, "--attention", ",".join(MECHANISMS), "--length", "2", "--width", "1", "--mlp-width",
          "1", "--blocks", "1", "--train-count", "1", "--heldout-count", "1", "--store", "runs", "--out", "report.html"]
 WHOLE = [*STUDY, "--seeds", str(SEEDS), "--epochs", str(EPOCHS)]
 COMMANDS = {"runs": ["runs", "--store", "runs"], "report": ["report", "--store", "runs", "--out", "report.html"],
@@ -80,13 +81,14 @@ def link_checkpoints(folder, planned, real):
                 os.link(source, target)
 
 
-def make(folder):
+def make(folder, tasks=TASKS):
     """Makes FOLDER/runs."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    run(folder, [*STUDY, "--seeds", "1", "--epochs", "1", "--quiet"])
-    planned = PLANNED.findall(run(folder, [*WHOLE, "--dry-run"]))
-    assert len(planned) == 2 * len(MECHANISMS) * SEEDS, len(planned)
+    study, whole = ([tasks if word == TASKS else word for word in words] for words in (STUDY, WHOLE))
+    run(folder, [*study, "--seeds", "1", "--epochs", "1", "--quiet"])
+    planned = PLANNED.findall(run(folder, [*whole, "--dry-run"]))
+    assert len(planned) == len(tasks.split(",")) * len(MECHANISMS) * SEEDS, len(planned)
     database = sqlite3.connect(folder / "runs" / "runs.db", isolation_level=None)
     database.execute("PRAGMA synchronous = OFF")
     database.execute("BEGIN")

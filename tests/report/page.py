@@ -23,7 +23,8 @@ CURVES = {"training-loss": "tr-ce", "training-accuracy": "tr-ac", "heldout-accur
 FIGURES = [*CURVES, "convergence"]
 SWEEPS = ["epochs-by-SETTING"]  # only where a setting varies
 # What a report shows only where the store knows it: recorded measures, and loss surfaces.
-MEASURED = {"dispersion": "delta_s", "kept-dispersion": "delta_h", "separation": "separation", "in-degree": "in_degree"}
+MEASURED = {"dispersion": "delta_s", "kept-dispersion": "delta_h", "separation": "separation", "in-degree": "in_degree",
+            "effective-keys": "effective_keys", "entropy": "entropy"}
 REGIONS = ["region-w", "region-x"]
 SURFACES = ["surface-loss", "surface-accuracy", "lipschitz"]
 

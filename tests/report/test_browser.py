@@ -386,7 +386,7 @@ class OddStudies(Browser, Case):
             self.assertFalse(self.js("return document.documentElement.scrollWidth > document.documentElement.clientWidth"))
         self.show(self.folder / "report.html")
         names = [figure.get_attribute("id") for figure in self.all("figure")]
-        self.assertEqual(names[:10], [f"{name}-0" for name in [*FIGURES, *MEASURED, *REGIONS]])
+        self.assertEqual(names[:12], [f"{name}-0" for name in [*FIGURES, *MEASURED, *REGIONS]])
         self.assertGreater(len(names), 12)
         for name, svg in zip(names, self.all("svg.figure")):
             with self.subTest(name):

@@ -291,7 +291,7 @@ class Partly(Case):
 
     def test_one_mechanism(self):
         self.assertEqual(self.figures("--attention", "full", "--every", 4),
-                         [*FIGURES, "dispersion", "kept-dispersion", "in-degree"])
+                         [*FIGURES, "dispersion", "kept-dispersion", "in-degree", "effective-keys", "entropy"])
 
     def test_pairs_need_the_same_settings(self):
         self.good("train", "even-pairs", "--attention", "full", *TINY, "--lr", "0.3", "--every", 4, "--store",

@@ -3,7 +3,9 @@
  *   FAIL_ALLOCATION=N   malloc, calloc, realloc and their kin give NULL, once
  *   FAIL_WRITE=N        write, pwrite, fsync, fdatasync, rename, ftruncate and mkdir give ENOSPC, from then on
  *   KILL_WRITE=N        the process dies at that call instead
- *   FAIL_COUNT=FILE     how many of each there were, written there at exit ("ALLOCATIONS WRITES") */
+ *   FAIL_COUNT=FILE     how many of each there were, written there at exit ("ALLOCATIONS WRITES")
+ *
+ * Calls count from main() on: what libraries do before it, such as CUDA's runtime, is not the program's. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
@@ -28,12 +30,27 @@ static long from_environment(const char *name) {
     return text != NULL ? strtol(text, NULL, 10) : 0;
 }
 
-__attribute__((constructor)) static void begin(void) {
+typedef int main_function(int count, char **words, char **environment);
+static main_function *program;
+
+static int begin(int count, char **words, char **environment) {
     fail_allocation = from_environment("FAIL_ALLOCATION");
     fail_write = from_environment("FAIL_WRITE");
     kill_write = from_environment("KILL_WRITE");
     ready = 1;
+    return program(count, words, environment);
 }
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): glibc's own name */
+int __libc_start_main(main_function *start, int count, char **words, void (*init)(void), void (*fini)(void),
+                      void (*at_end)(void), void *stack);
+int __libc_start_main(main_function *start, int count, char **words, void (*init)(void), void (*fini)(void),
+                      void (*at_end)(void), void *stack) {
+    typedef int start_main(main_function *, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
+    program = start;
+    return ((start_main *)dlsym(RTLD_NEXT, "__libc_start_main"))(begin, count, words, init, fini, at_end, stack);
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 __attribute__((destructor)) static void end(void) {
     ready = 0;

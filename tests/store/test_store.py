@@ -31,7 +31,7 @@ def start(*words, env=None):
                             env={**os.environ, **(env or {})})
 
 
-def wait_until(condition, seconds=30):
+def wait_until(condition, seconds=120):
     """However slow the machine is: waits for what must come, up to a limit."""
     end = time.monotonic() + seconds
     while not condition():

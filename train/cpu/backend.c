@@ -16,10 +16,15 @@ sf_cpu_layout sf_cpu_layout_for(size_t models, size_t threads) {
 
 sf_status sf_cpu_train_step(sf_cpu_team *team, sf_cpu_step *out, float *gradient /* [size] */, const sf_cpu_plan *plan,
                             const sf_model *model, float *const *blocks /* [1 + moments] */, const sf_update *update,
-                            const sf_batch *batch, const sf_moment *moment, const atomic_int *stop) {
-    sf_cpu_gradient(team, &out->loss, gradient, plan, blocks[0], batch, moment);
-    if (sf_stop_asked(stop) || sf_attention_is_faulty(&model->shape.attention))
-        return SF_INTERRUPTED; /* the gradient may be that of a part of the batch */
+                            const sf_batch *batch, const sf_moment *moment, const atomic_int *stop,
+                            sf_exchange *exchange) {
+    if (exchange != NULL) {
+        SF_TRY(sf_exchange_gradient(exchange, &out->loss, gradient, team, plan, blocks[0], batch, moment, stop));
+    } else {
+        sf_cpu_gradient(team, &out->loss, gradient, plan, blocks[0], batch, moment);
+        if (sf_stop_asked(stop) || sf_attention_is_faulty(&model->shape.attention))
+            return SF_INTERRUPTED; /* the gradient may be that of a part of the batch */
+    }
     out->norm = sf_gradient_norm(gradient, model->size);
     const size_t kept = sf_optimizer_moments(update->config);
     float *const moments[] = {kept > 0 ? blocks[1] : NULL, kept > 1 ? blocks[2] : NULL};

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "train/backend.h"
+#include "train/cpu/exchange.h"
 
 /* How the cores are shared: one model per core if there are enough models, otherwise all cores on one model. Both
  * compute the same bits. */
@@ -19,12 +20,16 @@ typedef struct sf_cpu_step { /* what a training step did */
 } sf_cpu_step;
 
 /* Gradient, clipping and update. SF_INTERRUPTED, and nothing is changed, if *stop was set or the mechanism broke its
- * rules. */
+ * rules. `exchange`: all ranks compute the gradient together; NULL: this process alone. */
 sf_status sf_cpu_train_step(sf_cpu_team *team, sf_cpu_step *out, float *gradient /* [size] */, const sf_cpu_plan *plan,
                             const sf_model *model, float *const *blocks /* [1 + moments] */, const sf_update *update,
-                            const sf_batch *batch, const sf_moment *moment, const atomic_int *stop);
+                            const sf_batch *batch, const sf_moment *moment, const atomic_int *stop,
+                            sf_exchange *exchange);
 
 sf_status sf_cpu_fleet_open(void **out, const sf_demand *demand, size_t capacity, size_t threads);
+/* Before the first member joins: every rank has such a fleet with the same member, and all advance and evaluate it
+ * together. */
+void sf_cpu_fleet_share(void *fleet);
 void sf_cpu_fleet_close(void *fleet);
 sf_status sf_cpu_fleet_add(void *fleet, size_t s, sf_member *member);
 sf_status sf_cpu_fleet_remove(void *fleet, size_t s);
@@ -32,6 +37,7 @@ sf_status sf_cpu_fleet_advance(void *fleet, const sf_watch *watch);
 sf_status sf_cpu_fleet_read(void *fleet, size_t s, size_t block, float *values /* [size] */);
 sf_status sf_cpu_fleet_write(void *fleet, size_t s, size_t block, const float *values /* [size] */);
 sf_status sf_cpu_fleet_evaluate(void *fleet, size_t s, sf_epoch *out);
+uint64_t sf_cpu_fleet_hash(void *fleet, size_t s);                  /* of all blocks of a member */
 sf_status sf_cpu_fleet_bytes(size_t *out, const sf_demand *demand); /* per model */
 
 sf_status sf_cpu_evaluator_open(void **out, const sf_demand *demand, const sf_model *model, size_t models,

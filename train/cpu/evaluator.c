@@ -1,5 +1,6 @@
 #include <omp.h>
 
+#include "base/sizes.h"
 #include "base/stop.h"
 #include "base/threads.h"
 #include "train/cpu/cpu_backend.h"
@@ -26,8 +27,10 @@ void sf_cpu_evaluator_close(void *opaque) {
 static sf_status open_parts(cpu_evaluator *e, const sf_demand *demand) {
     SF_TRY(sf_cpu_plan_create(&e->plan, e->model, demand->precision));
     SF_TRY(SF_NEW(&e->teams, e->layout.workspaces));
+    const size_t capacity =
+        demand->work == SF_EVALUATION_WORK ? sf_smaller(demand->batch, SF_EVALUATION_BATCH) : demand->batch;
     for (size_t i = 0; i < e->layout.workspaces; i++)
-        SF_TRY(sf_cpu_team_create(&e->teams[i], &e->plan, 1, e->layout.workers, demand->batch));
+        SF_TRY(sf_cpu_team_create(&e->teams[i], &e->plan, 1, e->layout.workers, capacity));
     if (demand->work == SF_TRAINING_WORK) SF_TRY(SF_NEW(&e->gradient, e->model->size));
     return sf_threads_start(e->layout.workspaces);
 }
@@ -63,19 +66,35 @@ static sf_status ended(const cpu_evaluator *e) {
     return sf_stop_asked(e->stop) ? sf_fail(SF_INTERRUPTED, "stopped on request") : SF_OK;
 }
 
+static void evaluate(sf_evaluation *out, float *logits /* [B,classes] */, const cpu_evaluator *e, sf_cpu_team *team,
+                     const float *params, const sf_batch *batch, const sf_moment *moment) {
+    const sf_shape *s = &e->model->shape;
+    *out = (sf_evaluation){0};
+    for (size_t first = 0; first < batch->B && !sf_stop_asked(e->stop); first += SF_EVALUATION_BATCH) {
+        const sf_batch part = {.last = batch->last != NULL ? batch->last + first : NULL,
+                               .tokens = batch->tokens + first * s->T,
+                               .labels = batch->labels + first,
+                               .B = sf_smaller(batch->B - first, SF_EVALUATION_BATCH)};
+        sf_moment at = *moment;
+        at.first_sample += (uint32_t)first;
+        sf_evaluation sum;
+        sf_cpu_evaluate(team, &sum, logits != NULL ? logits + first * s->classes : NULL, e->plan, params, &part, &at);
+        out->loss += sum.loss;
+        out->correct += sum.correct;
+    }
+}
+
 sf_status sf_cpu_evaluator_evaluate(void *opaque, sf_evaluation *out /* [S] */, float *logits /* [S,B,classes] */,
                                     const float *const *params /* [S][size] */, size_t S, const sf_batch *batch,
                                     const sf_moment *moment) {
     const cpu_evaluator *e = opaque;
     const size_t row = logits != NULL ? batch->B * e->model->shape.classes : 0;
     if (e->layout.workspaces == 1) { /* no parallel region here, so that those inside of a model get threads */
-        for (size_t s = 0; s < S; s++)
-            sf_cpu_evaluate(e->teams[0], &out[s], logits + s * row, e->plan, params[s], batch, moment);
+        for (size_t s = 0; s < S; s++) evaluate(&out[s], logits + s * row, e, e->teams[0], params[s], batch, moment);
     } else {
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)e->layout.workspaces)
         for (size_t s = 0; s < S; s++)
-            sf_cpu_evaluate(e->teams[omp_get_thread_num()], &out[s], logits + s * row, e->plan, params[s], batch,
-                            moment);
+            evaluate(&out[s], logits + s * row, e, e->teams[omp_get_thread_num()], params[s], batch, moment);
     }
     return ended(e);
 }
@@ -98,8 +117,8 @@ sf_status sf_cpu_evaluator_step(void *opaque, double *loss, float *const *blocks
                                 const sf_update *update, const sf_batch *batch, const sf_moment *moment) {
     const cpu_evaluator *e = opaque;
     sf_cpu_step step;
-    if (sf_cpu_train_step(e->teams[0], &step, e->gradient, e->plan, e->model, blocks, update, batch, moment, e->stop) !=
-        SF_OK)
+    if (sf_cpu_train_step(e->teams[0], &step, e->gradient, e->plan, e->model, blocks, update, batch, moment, e->stop,
+                          NULL) != SF_OK)
         return ended(e);
     *loss = step.loss;
     return SF_OK;

@@ -3,9 +3,11 @@
 #include <omp.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/sizes.h"
 #include "base/stop.h"
 #include "base/threads.h"
+#include "ranks/transfer.h"
 #include "train/cpu/cpu_backend.h"
 #include "train/optimizer.h"
 
@@ -16,6 +18,7 @@ typedef struct trained_model { /* one member's */
     size_t block_count;
     float *blocks[SF_MOST_BLOCKS]; /* [size] each: weights, and what the optimizer keeps */
     float *before[SF_MOST_BLOCKS]; /* as they were before the current epoch */
+    sf_exchange *exchange;         /* with the other ranks that train it; NULL: this process alone */
 } trained_model;
 
 typedef struct workspace { /* for one model at a time */
@@ -24,6 +27,7 @@ typedef struct workspace { /* for one model at a time */
     uint32_t *order; /* [training sequences] */
     int32_t *tokens; /* [B,T] */
     int32_t *labels; /* [B] */
+    uint32_t *last;  /* [B] */
 } workspace;
 
 typedef struct workspace_size {
@@ -33,6 +37,7 @@ typedef struct workspace_size {
 typedef struct cpu_fleet {
     trained_model *models; /* [capacity] */
     size_t capacity;
+    bool shared; /* with other ranks */
     sf_cpu_layout layout;
     workspace *workspaces; /* [layout.workspaces] */
     workspace_size room;   /* of each; 0: there are none yet */
@@ -45,11 +50,13 @@ static void close_workspaces(workspace *workspaces, size_t count) {
         sf_release(workspaces[i].order);
         sf_release(workspaces[i].tokens);
         sf_release(workspaces[i].labels);
+        sf_release(workspaces[i].last);
     }
     sf_release(workspaces);
 }
 
 static void close_model(trained_model *m) {
+    sf_exchange_destroy(m->exchange);
     sf_cpu_plan_destroy(m->plan);
     for (size_t i = 0; i < SF_MOST_BLOCKS; i++) {
         sf_release(m->blocks[i]);
@@ -84,6 +91,11 @@ sf_status sf_cpu_fleet_open(void **out, const sf_demand *demand, size_t capacity
     return SF_OK;
 }
 
+void sf_cpu_fleet_share(void *opaque) {
+    cpu_fleet *fleet = opaque;
+    fleet->shared = true;
+}
+
 static workspace_size size_for(const sf_demand *demand, const sf_model *model) {
     return (workspace_size){
         .batch = demand->batch, .size = model->size, .positions = model->shape.T, .sequences = demand->sequences};
@@ -108,7 +120,8 @@ static sf_status open_workspace(workspace *out, const workspace_size *size, sf_c
     SF_TRY(SF_NEW(&out->gradient, size->size));
     SF_TRY(SF_NEW(&out->order, size->sequences));
     SF_TRY(SF_NEW(&out->tokens, size->batch * size->positions));
-    return SF_NEW(&out->labels, size->batch);
+    SF_TRY(SF_NEW(&out->labels, size->batch));
+    return SF_NEW(&out->last, size->batch);
 }
 
 /* New workspaces that are large enough for every member take the place of the old ones. */
@@ -155,6 +168,9 @@ sf_status sf_cpu_fleet_add(void *opaque, size_t s, sf_member *member) {
     cpu_fleet *fleet = opaque;
     trained_model *m = &fleet->models[s];
     sf_status status = open_model(m, member);
+    if (status == SF_OK && fleet->shared)
+        status = sf_exchange_create(&m->exchange, &member->model, m->demand.batch,
+                                    sf_dataset_count(member->data->training) + sf_dataset_count(member->data->heldout));
     if (status == SF_OK && (fleet->workspaces == NULL || !fits(fleet, m))) status = enlarge(fleet);
     if (status != SF_OK) close_model(m);
     return status;
@@ -184,13 +200,22 @@ sf_status sf_cpu_fleet_bytes(size_t *out, const sf_demand *demand) {
 /* Writes sequence `i` as row n of the batch. */
 static void place(const workspace *at, size_t n, const sf_member *member, const sf_dataset *data, size_t i) {
     const size_t T = member->model.shape.T;
-    sf_run_data_lay_out(at->tokens + n * T, member->data, data, i, T, member->model.shape.attention.globals);
+    at->last[n] =
+        sf_run_data_lay_out(at->tokens + n * T, member->data, data, i, T, member->model.shape.attention.globals);
     at->labels[n] = sf_dataset_label(data, i);
 }
 
-typedef enum ending { COMPLETE, DIVERGED, STOPPED, BROKEN /* the rules, by its mechanism */ } ending;
+typedef enum ending {
+    COMPLETE,
+    DIVERGED,
+    STOPPED,
+    BROKEN, /* the rules, by its mechanism */
+    LOST    /* another rank is */
+} ending;
 
-static ending given_up(const trained_model *m) {
+static ending given_up(const trained_model *m, sf_status status) {
+    if (status != SF_INTERRUPTED) return LOST;
+    if (m->exchange != NULL) return sf_exchange_is_broken(m->exchange) ? BROKEN : STOPPED;
     return sf_attention_is_faulty(&m->member->model.shape.attention) ? BROKEN : STOPPED;
 }
 
@@ -211,19 +236,19 @@ static ending train_epoch(const workspace *at, trained_model *m, size_t epoch, c
     const size_t count = sf_dataset_count(data), B = (size_t)config->batch, steps = (count + B - 1) / B;
     sf_epoch_order(at->order, count, (uint32_t)config->seed, (uint32_t)epoch);
     for (size_t step = 0; step < steps; step++) {
-        if (sf_stop_asked(stop_of(watch))) return STOPPED;
+        if (m->exchange == NULL && sf_stop_asked(stop_of(watch))) return STOPPED; /* ranks stop together, in a step */
         const size_t first = step * B, now = sf_smaller(count - first, B);
         for (size_t n = 0; n < now; n++) place(at, n, member, data, at->order[first + n]);
-        const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now};
+        const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now, .last = at->last};
         const sf_moment moment = {
             .seed = (uint32_t)config->seed, .epoch = (uint32_t)epoch, .step = (uint32_t)step, .training = true};
         const sf_update update = {.config = config,
                                   .lr = sf_learning_rate(config, epoch, step, steps),
                                   .step = (epoch - 1) * steps + step + 1};
         sf_cpu_step done;
-        if (sf_cpu_train_step(at->team, &done, at->gradient, m->plan, &member->model, m->blocks, &update, &batch,
-                              &moment, stop_of(watch)) != SF_OK)
-            return given_up(m);
+        const sf_status status = sf_cpu_train_step(at->team, &done, at->gradient, m->plan, &member->model, m->blocks,
+                                                   &update, &batch, &moment, stop_of(watch), m->exchange);
+        if (status != SF_OK) return given_up(m, status);
         if (!isfinite(done.loss) || !isfinite(done.norm)) {
             member->result.diverged_step = step + 1;
             return DIVERGED;
@@ -242,7 +267,7 @@ static void evaluate(double *loss, double *accuracy, const workspace *at, const 
     for (size_t first = 0; first < count && !sf_stop_asked(stop); first += SF_EVALUATION_BATCH) {
         const size_t now = sf_smaller(count - first, SF_EVALUATION_BATCH);
         for (size_t n = 0; n < now; n++) place(at, n, m->member, data, first + n);
-        const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now};
+        const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now, .last = at->last};
         const sf_moment moment = sf_evaluation_moment((uint32_t)m->member->config.seed, split, first);
         sf_evaluation part;
         sf_cpu_evaluate(at->team, &part, NULL, m->plan, m->blocks[0], &batch, &moment);
@@ -253,13 +278,67 @@ static void evaluate(double *loss, double *accuracy, const workspace *at, const 
     *accuracy = 100.0 * (double)correct / (double)count;
 }
 
+static ending judge(const sf_epoch *row) {
+    return isfinite(row->train_loss) && isfinite(row->heldout_loss) ? COMPLETE : DIVERGED;
+}
+
+/* The sequences of the slice that are of one set, whose first is number `before` of all. */
+static void evaluate_slice(const sf_exchange_slice *mine, const workspace *at, const trained_model *m,
+                           const sf_dataset *data, sf_split split, size_t before, const atomic_int *stop) {
+    const size_t end = sf_smaller(mine->end, before + sf_dataset_count(data));
+    size_t now;
+    for (size_t first = sf_larger(mine->first, before); first < end && !sf_stop_asked(stop); first += now) {
+        now = sf_smaller(end - first, SF_EVALUATION_BATCH);
+        for (size_t n = 0; n < now; n++) place(at, n, m->member, data, first - before + n);
+        const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now};
+        const sf_moment moment = sf_evaluation_moment((uint32_t)m->member->config.seed, split, first - before);
+        sf_cpu_evaluate_each(at->team, mine->losses + first, mine->correct + first, m->plan, m->blocks[0], &batch,
+                             &moment);
+    }
+}
+
+/* In the order of evaluate(). */
+static void add_up(double *loss, double *accuracy, const double *losses, const bool *correct, size_t count) {
+    double total = 0;
+    size_t right = 0;
+    for (size_t first = 0; first < count; first += SF_EVALUATION_BATCH) {
+        const size_t end = first + sf_smaller(count - first, SF_EVALUATION_BATCH);
+        double sum = 0;
+        for (size_t n = first; n < end; n++) {
+            sum += losses[n];
+            right += correct[n];
+        }
+        total += sum;
+    }
+    *loss = total / (double)count;
+    *accuracy = 100.0 * (double)right / (double)count;
+}
+
+static ending evaluate_together(sf_epoch *row, const workspace *at, const trained_model *m, const atomic_int *stop) {
+    const sf_run_data *data = m->member->data;
+    const size_t training = sf_dataset_count(data->training), heldout = sf_dataset_count(data->heldout);
+    const sf_exchange_slice mine = sf_exchange_slice_of(m->exchange);
+    evaluate_slice(&mine, at, m, data->training, SF_TRAINING, 0, stop);
+    evaluate_slice(&mine, at, m, data->heldout, SF_HELDOUT, training, stop);
+    sf_status status =
+        sf_exchange_gather(m->exchange, sf_stop_asked(stop), sf_attention_is_faulty(&m->member->model.shape.attention));
+    if (status == SF_OK) {
+        add_up(&row->train_loss, &row->train_accuracy, mine.losses, mine.correct, training);
+        add_up(&row->heldout_loss, &row->heldout_accuracy, mine.losses + training, mine.correct + training, heldout);
+        status = sf_exchange_share(m->exchange, row);
+    }
+    return status == SF_OK ? judge(row) : given_up(m, status);
+}
+
 static ending evaluate_both(sf_epoch *row, const workspace *at, const trained_model *m, const atomic_int *stop) {
     const sf_run_data *data = m->member->data;
     sf_cpu_team_obey(at->team, stop);
+    if (m->exchange != NULL) return evaluate_together(row, at, m, stop);
     evaluate(&row->train_loss, &row->train_accuracy, at, m, data->training, SF_TRAINING, stop);
     evaluate(&row->heldout_loss, &row->heldout_accuracy, at, m, data->heldout, SF_HELDOUT, stop);
-    if (sf_stop_asked(stop) || sf_attention_is_faulty(&m->member->model.shape.attention)) return given_up(m);
-    return isfinite(row->train_loss) && isfinite(row->heldout_loss) ? COMPLETE : DIVERGED;
+    if (sf_stop_asked(stop) || sf_attention_is_faulty(&m->member->model.shape.attention))
+        return given_up(m, SF_INTERRUPTED);
+    return judge(row);
 }
 
 static void copy_blocks(float *const *to, float *const *from, const trained_model *m) {
@@ -286,20 +365,24 @@ static ending advance_one(const workspace *at, trained_model *m, const epoch_wat
     return end;
 }
 
-static bool stops(cpu_fleet *fleet, size_t s, size_t workspace_index, const sf_watch *watch) {
+static ending advance_at(cpu_fleet *fleet, size_t s, size_t workspace_index, const sf_watch *watch) {
     const epoch_watch watched = {watch, s};
-    return advance_one(&fleet->workspaces[workspace_index], &fleet->models[s], &watched) == STOPPED;
+    return advance_one(&fleet->workspaces[workspace_index], &fleet->models[s], &watched);
 }
 
 sf_status sf_cpu_fleet_advance(void *opaque, const sf_watch *watch) {
     cpu_fleet *fleet = opaque;
     bool stopped = false;
     if (fleet->layout.workspaces == 1) { /* no parallel region here, so that those inside of a model get threads */
-        for (size_t s = 0; s < fleet->capacity; s++) stopped |= stops(fleet, s, 0, watch);
+        for (size_t s = 0; s < fleet->capacity; s++) {
+            const ending end = advance_at(fleet, s, 0, watch);
+            if (end == LOST) return sf_transfer_check();
+            stopped |= end == STOPPED;
+        }
     } else {
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)fleet->layout.workspaces) reduction(|| : stopped)
         for (size_t s = 0; s < fleet->capacity; s++)
-            stopped = stops(fleet, s, (size_t)omp_get_thread_num(), watch) || stopped;
+            stopped = advance_at(fleet, s, (size_t)omp_get_thread_num(), watch) == STOPPED || stopped;
     }
     return stopped ? sf_fail(SF_INTERRUPTED, "stopped on request") : SF_OK;
 }
@@ -311,6 +394,15 @@ sf_status sf_cpu_fleet_read(void *opaque, size_t s, size_t block, float *values 
     return SF_OK;
 }
 
+uint64_t sf_cpu_fleet_hash(void *opaque, size_t s) {
+    const cpu_fleet *fleet = opaque;
+    const trained_model *m = &fleet->models[s];
+    uint64_t hash = SF_HASH_START;
+    for (size_t i = 0; i < m->block_count; i++)
+        hash = sf_hash(hash, m->blocks[i], m->member->model.size * sizeof **m->blocks);
+    return hash;
+}
+
 sf_status sf_cpu_fleet_write(void *opaque, size_t s, size_t block, const float *values /* [size] */) {
     const cpu_fleet *fleet = opaque;
     const trained_model *m = &fleet->models[s];
@@ -320,6 +412,6 @@ sf_status sf_cpu_fleet_write(void *opaque, size_t s, size_t block, const float *
 
 sf_status sf_cpu_fleet_evaluate(void *opaque, size_t s, sf_epoch *out) {
     const cpu_fleet *fleet = opaque;
-    (void)evaluate_both(out, &fleet->workspaces[0], &fleet->models[s], NULL);
+    if (evaluate_both(out, &fleet->workspaces[0], &fleet->models[s], NULL) == LOST) return sf_transfer_check();
     return sf_member_check(fleet->models[s].member);
 }

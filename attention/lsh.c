@@ -1,0 +1,137 @@
+/* lsh:b:r: queries and keys are hashed into b buckets, r times; a query keeps the keys that share a bucket with it.
+ *
+ * Round n draws a matrix R [D, b/2] of normal numbers, the same for all sequences of a step, for each block and head (a
+ * stream of its own in evaluation). The bucket of x is the index of the largest of (x R, -x R). A query keeps the
+ * visible keys that share a bucket with it in any round, and its own key. Source: the idea of Reformer (Kitaev et al.
+ * 2020), without shared queries and keys. Settings: b even, from 2 to 65536; r from 1 to 64.
+ * Cost: r T^2 d / b for equal buckets, b r T d / 2 for the hashes.
+ * Example: semfocus train even-pairs --attention lsh:8:2 */
+#include <string.h>
+
+#include "attention/attention.h"
+#include "base/sizes.h"
+
+enum { MOST_ROUNDS = 64 };
+
+typedef struct hashes {
+    size_t buckets, rounds;
+    double *matrix;         /* [D,b/2]: of the round in progress */
+    double *products;       /* [b/2] */
+    uint32_t *of_query;     /* [rounds,T] */
+    uint32_t *of_key;       /* [T] */
+    uint32_t *first, *keys; /* [rounds,b+1], [rounds,T]: the keys of bucket n in a round are keys[first[n] ..] */
+} hashes;
+
+static hashes lay_out(const void *scratch, size_t T, size_t D, const double *arguments) {
+    hashes h = {.buckets = (size_t)arguments[0], .rounds = (size_t)arguments[1]};
+    h.matrix = (double *)scratch;
+    h.products = h.matrix + D * (h.buckets / 2);
+    h.of_query = (uint32_t *)(void *)(h.products + h.buckets / 2);
+    h.of_key = h.of_query + h.rounds * T;
+    h.first = h.of_key + T;
+    h.keys = h.first + h.rounds * (h.buckets + 1);
+    return h;
+}
+
+static size_t scratch_size(const sf_head_input *head) {
+    const size_t half = (size_t)head->arguments[0] / 2, rounds = (size_t)head->arguments[1];
+    return (head->D + 1) * half * sizeof(double) +
+           ((2 * rounds + 1) * head->T + rounds * (2 * half + 1)) * sizeof(uint32_t);
+}
+
+static uint32_t bucket_of(const hashes *h, const double *x, size_t D) {
+    const size_t half = h->buckets / 2;
+    memset(h->products, 0, half * sizeof *h->products);
+    for (size_t d = 0; d < D; d++)
+        for (size_t n = 0; n < half; n++) h->products[n] += x[d] * h->matrix[d * half + n];
+    uint32_t best = 0;
+    double largest = h->products[0];
+    for (size_t n = 1; n < h->buckets; n++) {
+        const double product = n < half ? h->products[n] : -h->products[n - half];
+        if (product > largest) {
+            largest = product;
+            best = (uint32_t)n;
+        }
+    }
+    return best;
+}
+
+static void list_keys(uint32_t *first /* [buckets+1] */, uint32_t *keys /* [T] */, const uint32_t *of_key /* [T] */,
+                      size_t buckets, size_t T) {
+    memset(first, 0, (buckets + 1) * sizeof *first);
+    for (size_t j = 0; j < T; j++) first[of_key[j] + 1]++;
+    for (size_t n = 0; n < buckets; n++) first[n + 1] += first[n];
+    for (size_t j = 0; j < T; j++) keys[first[of_key[j]]++] = (uint32_t)j;
+    for (size_t n = buckets; n > 0; n--) first[n] = first[n - 1];
+    first[0] = 0;
+}
+
+static void prepare(void *scratch, const sf_head_input *head) {
+    const size_t T = head->T, D = head->D;
+    const hashes h = lay_out(scratch, T, D, head->arguments);
+    for (size_t round = 0; round < h.rounds; round++) {
+        for (size_t i = 0; i < D * (h.buckets / 2); i++) h.matrix[i] = sf_draw_normal(head->step_draws);
+        for (size_t j = 0; j < T; j++) {
+            h.of_query[round * T + j] = bucket_of(&h, head->queries + j * head->stride, D);
+            h.of_key[j] = bucket_of(&h, head->keys + j * head->stride, D);
+        }
+        list_keys(h.first + round * (h.buckets + 1), h.keys + round * T, h.of_key, h.buckets, T);
+    }
+}
+
+/* The keys of the query's buckets are ascending lists: the least of their next keys is the next that is kept. */
+static size_t keep_shared_buckets(uint32_t *kept, const sf_query *query) {
+    const sf_head_input *head = query->head;
+    const hashes h = lay_out(query->prepared, head->T, head->D, head->arguments);
+    const uint32_t *next[MOST_ROUNDS] = {NULL}, *end[MOST_ROUNDS] = {NULL};
+    for (size_t round = 0; round < h.rounds; round++) {
+        const uint32_t bucket = h.of_query[round * head->T + query->query];
+        const uint32_t *first = h.first + round * (h.buckets + 1) + bucket, *keys = h.keys + round * head->T;
+        next[round] = keys + first[0];
+        end[round] = keys + first[1];
+    }
+    size_t count = 0;
+    for (uint32_t own = (uint32_t)query->query, after = 0;;) {
+        uint32_t least = own >= after ? own : UINT32_MAX;
+        for (size_t round = 0; round < h.rounds; round++) {
+            while (next[round] < end[round] && *next[round] < after) next[round]++;
+            if (next[round] < end[round] && *next[round] < least) least = *next[round];
+        }
+        if (least >= query->visible) return count;
+        kept[count++] = least;
+        after = least + 1;
+    }
+}
+
+static const char *refuse(size_t k, const double *arguments) {
+    (void)k;
+    return (size_t)arguments[0] % 2 == 0 ? NULL : "the number of buckets must be even";
+}
+
+const sf_selector sf_selector_lsh = {
+    SF_SELECTOR,
+    .name = "lsh",
+    .summary = "the keys in the query's own bucket, of B, in any of R rounds of hashing",
+    .selects_by = SF_BY_VECTORS | SF_BY_CHANCE,
+    .keep = keep_shared_buckets,
+    .arguments = {{.letter = "B",
+                   .meaning = "the number of buckets",
+                   .low = 2,
+                   .high = 65536,
+                   .initial = 8,
+                   .required = true,
+                   .whole = true},
+                  {.letter = "R",
+                   .meaning = "the number of rounds",
+                   .low = 1,
+                   .high = MOST_ROUNDS,
+                   .initial = 2,
+                   .required = true,
+                   .whole = true}},
+    .scratch_size = scratch_size,
+    .prepare = prepare,
+    .refuse = refuse,
+    .formula = "bucket of x = argmax (xR, -xR), R normal; keys that share a bucket with the query",
+    .cost = "R T^2 d / B for equal buckets, B R T d / 2 for the hashes",
+    .source = "Kitaev et al. 2020, arXiv 2001.04451 (Reformer)",
+};

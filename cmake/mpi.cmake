@@ -1,0 +1,31 @@
+# MPI, where it is found: HAVE_MPI and the sources of ranks/ that use it. -DMPI_C_COMPILER=mpicc.mpich selects another one.
+#
+# AUTO leaves out builds for other machines and under sanitizers, which report what MPI libraries keep until the end.
+set(HAVE_MPI OFF)
+if(SEMFOCUS_MPI STREQUAL OFF)
+  set(MPI_ABSENT "SEMFOCUS_MPI is OFF")
+elseif(SEMFOCUS_MPI STREQUAL AUTO AND (CMAKE_CROSSCOMPILING OR SEMFOCUS_SANITIZE))
+  set(MPI_ABSENT "a build for another machine or under sanitizers")
+else()
+  find_package(MPI QUIET COMPONENTS C)
+  if(MPI_C_FOUND)
+    set(HAVE_MPI ON)
+  else()
+    set(MPI_ABSENT "no compiler for it was found")
+  endif()
+endif()
+if(SEMFOCUS_MPI STREQUAL ON AND NOT HAVE_MPI)
+  message(FATAL_ERROR "SEMFOCUS_MPI is ON but ${MPI_ABSENT}; install libopenmpi-dev or libmpich-dev, or use AUTO")
+endif()
+
+file(GLOB RANKS_SOURCES CONFIGURE_DEPENDS ranks/*.c)
+if(HAVE_MPI)
+  list(FILTER RANKS_SOURCES EXCLUDE REGEX "ranks/absent[a-z_]*.c$")
+  set(MPI_LIBRARIES MPI::MPI_C)
+  list(TRANSFORM MPI_C_LIBRARIES REPLACE "^.*/lib([^/]*)\\.(so|a)$" "-l\\1" OUTPUT_VARIABLE MPI_PKG_CONFIG) # for pkg-config
+  list(JOIN MPI_PKG_CONFIG " " MPI_PKG_CONFIG)
+else()
+  list(FILTER RANKS_SOURCES EXCLUDE REGEX "ranks/mpi[a-z_]*.c$")
+  set(MPI_LIBRARIES "")
+  set(MPI_PKG_CONFIG "")
+endif()

@@ -1,0 +1,95 @@
+/* Weightings over the whole matrix: the kept scores of all queries of a head are held at once, in double. The backward
+ * pass computes them again. */
+#include "base/sizes.h"
+#include "kernels/cpu/attention.h"
+
+static const sf_attention *attention_of(const sf_head *head) {
+    return &head->job->plan->model->shape.attention;
+}
+
+static sf_row row_at(const sf_head *head, size_t query) {
+    const sf_row_space *space = &head->job->work->rowwise;
+    const sf_matrix_space *matrix = &head->job->work->matrix;
+    return (sf_row){.query = query,
+                    .count = matrix->offsets[query + 1] - matrix->offsets[query],
+                    .keys = matrix->keys + matrix->offsets[query],
+                    .scores = space->scores,
+                    .weights = space->weights};
+}
+
+/* Scores before the transforms of the listed keys, for the backward pass. */
+static void save_raw(const sf_row *row, const sf_head *head, const float *tile_row, size_t at) {
+    const sf_workspace *work = head->job->work;
+    if (sf_attention_score_steps(attention_of(head)) == 0) return;
+    for (size_t n = 0; n < row->count; n++)
+        work->matrix.raw[at + n] = tile_row != NULL ? tile_row[row->keys[n]] : work->rowwise.raw[n];
+}
+
+static sf_weighing_matrix matrix_of(const sf_head *head) {
+    const sf_matrix_space *space = &head->job->work->matrix;
+    return (sf_weighing_matrix){.T = head->job->plan->model->shape.T,
+                                .offsets = space->offsets,
+                                .keys = space->keys,
+                                .scratch = space->scratch};
+}
+
+/* The kept keys, scores and weights of all queries. False: told to stop. */
+static bool weigh_all(const sf_head *head) {
+    sf_opened_head mine;
+    const sf_cpu_plan *plan = head->job->plan;
+    const sf_matrix_space *space = &head->job->work->matrix;
+    const size_t T = plan->model->shape.T, Tp = plan->rows.Tp;
+    sf_rowwise_open(&mine, head);
+    space->offsets[0] = 0;
+    for (size_t i = 0; i < T; i++) {
+        if (sf_stop_asked(head->job->stop)) return false;
+        if (plan->scores_all && i % SF_QUERY_TILE == 0)
+            sf_score_tile(&mine.head, mine.keys_t, i, sf_smaller(T - i, SF_QUERY_TILE));
+        const float *tile_row = plan->scores_all ? head->job->work->tile + i % SF_QUERY_TILE * Tp : NULL;
+        const size_t at = space->offsets[i];
+        sf_row row = {.query = i, .keys = space->keys + at, .scores = head->job->work->rowwise.scores};
+        sf_row_select(&row, &mine.head, tile_row);
+        space->offsets[i + 1] = at + row.count;
+        for (size_t n = 0; n < row.count; n++) space->scores[at + n] = row.scores[n];
+        save_raw(&row, head, tile_row, at);
+    }
+    sf_weighing_matrix matrix = matrix_of(head);
+    sf_attention_weigh_matrix(space->weights, attention_of(head), space->scores, &matrix);
+    return true;
+}
+
+static sf_row weighed_row(const sf_head *head, size_t query) {
+    const sf_matrix_space *space = &head->job->work->matrix;
+    sf_row row = row_at(head, query);
+    for (size_t n = 0; n < row.count; n++) row.weights[n] = (float)space->weights[space->offsets[query] + n];
+    sf_row_factors(&row, head);
+    return row;
+}
+
+void sf_matrix_forward(const sf_head *head) {
+    if (!weigh_all(head)) return;
+    for (size_t i = 0; i < head->job->plan->model->shape.T; i++) {
+        const sf_row row = weighed_row(head, i);
+        sf_row_mix(&row, head);
+    }
+}
+
+void sf_matrix_backward(const sf_head *head) {
+    const sf_matrix_space *space = &head->job->work->matrix;
+    const size_t T = head->job->plan->model->shape.T;
+    float *slopes = head->job->work->drow;
+    if (!weigh_all(head)) return;
+    for (size_t i = 0; i < T; i++) {
+        const sf_row row = weighed_row(head, i);
+        sf_row_values_backward(slopes, &row, head);
+        for (size_t n = 0; n < row.count; n++) space->slopes[space->offsets[i] + n] = slopes[n];
+    }
+    sf_weighing_matrix matrix = matrix_of(head);
+    sf_attention_weigh_matrix_backward(space->slopes, attention_of(head), space->slopes, space->weights, space->scores,
+                                       &matrix);
+    for (size_t i = 0; i < T; i++) {
+        const sf_row row = row_at(head, i);
+        for (size_t n = 0; n < row.count; n++) slopes[n] = (float)space->slopes[space->offsets[i] + n];
+        sf_row_keys_backward(slopes, &row, head, space->raw + space->offsets[i]);
+    }
+}

@@ -1,0 +1,128 @@
+/* The arithmetic of one query's kept keys, shared by the kernels that walk lists of them. */
+#ifndef SF_KERNELS_CPU_KEPT_ROW_H
+#define SF_KERNELS_CPU_KEPT_ROW_H
+
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/simd.h"
+
+typedef struct kept_row { /* one query's part of the trace */
+    const uint32_t *keys;
+    float *weights;
+    const float *factors; /* of dropout on the weights; NULL: no dropout */
+    double *scores;       /* NULL under softmax */
+    size_t count;
+} kept_row;
+
+/* The first `vectors` (a constant where this is inlined) vectors of the sum of factors[n] * rows[keys[n]]. */
+INLINE void mix_columns(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors,
+                        size_t count, size_t vectors) {
+    vf sums[HELD] = {{0}};
+    for (size_t n = 0; n < count; n++)
+        for (size_t v = 0; v < vectors; v++)
+            sums[v] = multiply_add(splat(factors[n]), load(rows + keys[n] * stride + v * VL), sums[v]);
+    for (size_t v = 0; v < vectors; v++) store(out + v * VL, sums[v]);
+}
+
+INLINE void mix(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors, size_t count,
+                size_t N) {
+    enum { WIDE = HELD < 8 ? HELD : 8 };
+    const size_t wide = WIDE * (size_t)VL;
+    size_t c = 0;
+    for (; c + wide <= N; c += wide) mix_columns(out + c, rows + c, stride, keys, factors, count, WIDE);
+    for (; c < N; c += VL) mix_columns(out + c, rows + c, stride, keys, factors, count, 1);
+}
+
+INLINE void score_kept(const kept_row *row, const sf_head *head, size_t query, size_t N) {
+    const float *q = head->q + query * head->stride;
+    vf held[HELD];
+    hold(held, q, N);
+    for (size_t n = 0; n < row->count; n++) {
+        const float *k = head->k + row->keys[n] * head->stride;
+        lane_sums sums = {0};
+        for (size_t c = 0; c < N; c += SUM_LANES)
+            for (size_t v = 0; v < SUM_VECTORS; v++) {
+                const size_t at = c + v * VL;
+                sums.at[v] = multiply_add(held_or_loaded(held, q, at, N), load(k + at), sums.at[v]);
+            }
+        row->weights[n] = head->job->plan->score_scale * total_of(sums);
+    }
+}
+
+/* VL floats of a row of `count` from `at` on, 0 beyond its end. */
+INLINE vf load_within(const float *row, size_t at, size_t count) {
+    return at + VL <= count ? load(row + at) : at < count ? load_first(row + at, count - at, 0.0F) : (vf){0};
+}
+
+INLINE void store_within(float *row, size_t at, size_t count, vf v) {
+    if (at + VL <= count)
+        store(row + at, v);
+    else if (at < count)
+        store_first(row + at, v, count - at);
+}
+
+INLINE void softmax(float *weights, size_t count) {
+    float largest = weights[0];
+    for (size_t n = 1; n < count; n++) largest = weights[n] > largest ? weights[n] : largest;
+    lane_sums sums = {0};
+    for (size_t n = 0; n < count; n += SUM_LANES)
+        for (size_t v = 0; v < SUM_VECTORS && n + v * VL < count; v++) {
+            const size_t at = n + v * VL;
+            const vf score = load_within(weights, at, count);
+            const vf weight = masked(real_bits(at, count), exp_below_zero(score - splat(largest)));
+            sums.at[v] += weight;
+            store_within(weights, at, count, weight);
+        }
+    const float inverse = 1.0F / total_of(sums);
+    for (size_t n = 0; n < count; n++) weights[n] *= inverse;
+}
+
+/* The gradients of the weights, and of the values. */
+INLINE void values_backward(float *slopes /* [count] */, const kept_row *row, const sf_head *head, size_t query,
+                            size_t N) {
+    const float *dcontext = head->dcontext + query * head->context_stride;
+    vf held[HELD];
+    hold(held, dcontext, N);
+    for (size_t n = 0; n < row->count; n++) {
+        const float *value = head->v + row->keys[n] * head->stride;
+        float *dvalue = head->dv + row->keys[n] * head->stride;
+        const float factor = row->factors != NULL ? row->factors[n] : 1.0F;
+        const vf weight = splat(factor * row->weights[n]);
+        lane_sums sums = {0};
+        for (size_t c = 0; c < N; c += SUM_LANES)
+            for (size_t v = 0; v < SUM_VECTORS; v++) {
+                const size_t at = c + v * VL;
+                const vf up = held_or_loaded(held, dcontext, at, N);
+                sums.at[v] = multiply_add(up, load(value + at), sums.at[v]);
+                store(dvalue + at, multiply_add(weight, up, load(dvalue + at)));
+            }
+        slopes[n] = factor * total_of(sums);
+    }
+}
+
+/* The gradients of keys and query from those of the scores. */
+INLINE void scores_backward(const float *slopes /* [count] */, const kept_row *row, const sf_head *head, size_t query,
+                            size_t N) {
+    const float *q = head->q + query * head->stride;
+    vf held[HELD];
+    hold(held, q, N);
+    for (size_t n = 0; n < row->count; n++) {
+        float *dkey = head->dk + row->keys[n] * head->stride;
+        for (size_t c = 0; c < N; c += VL)
+            store(dkey + c, multiply_add(splat(slopes[n]), held_or_loaded(held, q, c, N), load(dkey + c)));
+    }
+    mix(head->dq + query * head->stride, head->k, head->stride, row->keys, slopes, row->count, N);
+}
+
+/* Gradients of the weights become those of the scores. */
+INLINE void softmax_backward(float *slopes, const float *weights, size_t count) {
+    lane_sums sums = {0};
+    for (size_t n = 0; n < count; n += SUM_LANES)
+        for (size_t v = 0; v < SUM_VECTORS && n + v * VL < count; v++) {
+            const size_t at = n + v * VL;
+            sums.at[v] = multiply_add(load_within(weights, at, count), load_within(slopes, at, count), sums.at[v]);
+        }
+    const float mean = total_of(sums);
+    for (size_t n = 0; n < count; n++) slopes[n] = weights[n] * (slopes[n] - mean);
+}
+
+#endif

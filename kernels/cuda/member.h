@@ -1,0 +1,126 @@
+/* A model of a fleet as the kernels see it, in device memory. Dimension letters as in model/model.h. */
+#ifndef SF_KERNELS_CUDA_MEMBER_H
+#define SF_KERNELS_CUDA_MEMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <vector_types.h>
+
+enum { SF_CUDA_CHUNKS = 8, SF_CUDA_STRETCH = 1024, SF_CUDA_BLOCK_PARAMS = 12 };
+/* Widths and heads up to which models have kernels on tensor cores of their own; 16-byte chunks of a packed 64 x 64
+ * matrix, at most. */
+enum { SF_CUDA_NARROW = 64, SF_CUDA_HEADS = 16, SF_CUDA_PACKED = 1024 };
+enum { SF_CUDA_TENSOR_SHARED = 160 * 1024 }; /* what these kernels need of a block's shared memory */
+
+/* Memory of the kernels for whole sequences (whole.cuh), in floats: of one layer, and besides the layers, per chunk. */
+enum {
+    SF_CUDA_WHOLE_ROWS = 128,
+    SF_CUDA_WHOLE_WIDTH = 64,
+    SF_CUDA_WHOLE_LENGTH = 64,
+    SF_CUDA_WHOLE_VOCABULARY = 128,
+    SF_CUDA_WHOLE_TILE = SF_CUDA_WHOLE_ROWS * SF_CUDA_WHOLE_WIDTH,
+    SF_CUDA_WHOLE_MATRIX = SF_CUDA_WHOLE_WIDTH * SF_CUDA_WHOLE_WIDTH,
+    SF_CUDA_WHOLE_WEIGHT = SF_CUDA_WHOLE_MATRIX + SF_CUDA_WHOLE_WIDTH, /* with its bias */
+    SF_CUDA_WHOLE_LAYER = 8 * SF_CUDA_WHOLE_TILE + 14 * SF_CUDA_WHOLE_ROWS + SF_CUDA_WHOLE_MATRIX,
+    SF_CUDA_WHOLE_SCRATCH = 5 * SF_CUDA_WHOLE_TILE + 2 * SF_CUDA_WHOLE_ROWS
+};
+
+enum { SF_CUDA_DENSE, SF_CUDA_BY_PATTERN, SF_CUDA_BY_LARGEST, SF_CUDA_BY_SMALLEST, SF_CUDA_BY_CHANCE };
+
+/* What only feeds products lies as products take it where they are computed on tensor cores: rounded, as bf16 if that
+ * is the precision. Bits of dropout lie in another order there (kernels/cuda/tensor.cuh). */
+typedef struct sf_cuda_trace {                            /* of one block; R = capacity rows of all sequences */
+    float *input;                                         /* [R,Cp], where the norm comes after, or on tensor cores */
+    float *mean1;                                         /* [R], on tensor cores */
+    float *normed1, *rstd1;                               /* [R,Cp], [R] */
+    float *qkv;                                           /* [R,3 HCp] */
+    float2 *stats;                                        /* [sequences,H,T]: largest score, 1 / total; dense only */
+    uint32_t *kept_weights;                               /* [sequences,H,T/16,T/64,32], dense on tensor cores */
+    uint32_t *keys;                                       /* [sequences,H,T,K], chosen while training */
+    uint32_t *key_offsets, *key_places;                   /* [sequences,H,T+1], [sequences,H,kept]: who chose a key */
+    float *weights, *factors;                             /* [sequences,H,kept]: of the kept keys */
+    float *dscores;                                       /* [sequences,H,kept] */
+    float *context;                                       /* [R,HCp] */
+    float *normed2, *rstd2;                               /* [R,Cp], [R] */
+    float *hidden;                                        /* [R,Fp] */
+    uint64_t *kept_attention, *kept_hidden, *kept_mlp;    /* [R,words] */
+    float *dmlp, *dhidden, *dattention, *dqkv, *dcontext; /* gradients of what the linear layers give */
+} sf_cuda_trace;
+
+typedef struct sf_cuda_rates { /* of one step */
+    float lr;                  /* sgd */
+    float rate, widen, keep;   /* adam, adamw */
+} sf_cuda_rates;
+
+typedef struct sf_cuda_split {
+    const int32_t *tokens; /* [count,T], padding and global tokens included */
+    const int32_t *labels; /* [count] */
+    uint32_t count;
+} sf_cuda_split;
+
+typedef struct sf_cuda_member {
+    /* shape */
+    uint32_t V, T, C, Cp, F, Fp, H, HCp, L, classes, size;
+    uint32_t activation;
+    bool pre_norm;
+    bool on_tensor_cores; /* its products, in kernels of their own */
+    float score_scale, embedding_scale;
+    uint32_t embedding, block_params[SF_CUDA_BLOCK_PARAMS], block_size, blocks, head_weight, head_bias; /* offsets */
+    /* attention */
+    uint32_t selection;      /* SF_CUDA_DENSE .. */
+    uint32_t K;              /* kept keys per query where they are chosen during forward */
+    uint32_t kept;           /* of all T queries of a head */
+    const uint32_t *offsets; /* [T+1] */
+    const uint32_t *pattern; /* [kept], BY_PATTERN */
+    const uint32_t *key_offsets, *key_queries, *key_places; /* [T+1], [kept]: who keeps a key, and where in its row */
+    const float *positions;                                 /* [T,Cp] */
+    const float *noise;                                     /* [R,Cp], added to the embedded tokens; NULL: none */
+    /* training */
+    uint32_t seed, batch, sequences; /* sequences: how many the workspace holds */
+    uint32_t threshold;              /* of dropout, 0: none */
+    float keep_scale;
+    uint32_t optimizer; /* 0 sgd, 1 adam, 2 adamw */
+    float momentum, weight_decay, beta1, beta2, epsilon, fresh1, fresh2;
+    double clip;
+    sf_cuda_split splits[2];       /* training, held out */
+    const uint32_t *order;         /* [training count] */
+    const sf_cuda_rates *schedule; /* [steps] */
+    /* state */
+    float *params, *moments[2];
+    uint4 *packed;           /* weights as products on tensor cores take them */
+    float *gradient;         /* [size]: the sum of the chunks' */
+    float *chunks;           /* [chunks,size] */
+    double *squares;         /* [stretches] */
+    double *losses;          /* [sequences] */
+    uint8_t *correct;        /* [sequences] */
+    double *pooled, *slopes; /* [sequences,C], [sequences,classes] */
+    float *logits;           /* [sequences,classes] */
+    float *x, *dx;           /* [R,Cp] */
+    uint64_t *kept_embedding;
+    sf_cuda_trace *traces; /* [L] */
+    uint32_t epoch, step;  /* the step under way, from 0 */
+    bool updates;          /* the step under way ends with an update: */
+    float clipping;
+    sf_cuda_rates now;
+    uint32_t diverged_step;    /* from 1; 0: not */
+    double sums[2], batch_sum; /* losses and */
+    uint32_t right[2];         /* right answers of the evaluation, by split */
+    bool active;
+    bool is_whole;                    /* the kernels for whole sequences serve it */
+    float *whole;                     /* their memory: [chunks][L layers and scratch] */
+    float *arranged;                  /* [L,6,2,WEIGHT]: weights as their products take them */
+    const uint64_t *pattern_masks;    /* [T], BY_PATTERN: bits of the keys that each query keeps */
+    const volatile uint32_t *stopped; /* not 0: nothing more is to be computed */
+} sf_cuda_member;
+
+/* What a launch works on. */
+typedef struct sf_cuda_pass {
+    bool training;         /* keeps what the backward pass needs */
+    bool evaluation_keys;  /* training: random keys are those of an evaluation */
+    uint32_t split, first; /* evaluation: sequences from `first` on */
+    uint32_t at_once;      /* evaluation: how many */
+    uint32_t epoch, step;  /* of its random numbers; training adds the member's own */
+    uint32_t first_sample; /* of its random numbers: the number of the first sequence */
+} sf_cuda_pass;
+
+#endif

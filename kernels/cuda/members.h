@@ -1,0 +1,59 @@
+/* Inside of fleets and evaluators: models in device memory as the host sees them, and what is launched for them. */
+#ifndef SF_KERNELS_CUDA_MEMBERS_H
+#define SF_KERNELS_CUDA_MEMBERS_H
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/launch.h"
+
+enum { MOST_MOMENTS = 2 };                                      /* blocks of optimizer state, at most */
+enum { EVALUATED_AT_ONCE = 64, EVALUATED_WHOLE_AT_ONCE = 192 }; /* sequences */
+
+typedef struct member_memory { /* one member's */
+    sf_cuda_member device;     /* as it lies in device memory, with device pointers */
+    void *memory;              /* NULL: the place is free */
+    sf_cuda_role role;
+    sf_precision precision;
+    sf_cuda_trace *traces; /* [L], host copy */
+    uint32_t *order;       /* device pointers that the host fills */
+    sf_cuda_rates *rates;
+    float *before[1 + MOST_MOMENTS]; /* weights and moments as they were before the epoch under way */
+    size_t moments;
+    bool prepared;
+} member_memory;
+
+struct sf_cuda_fleet {
+    member_memory *members; /* [capacity] */
+    size_t capacity;
+    sf_cuda_launch launch;
+    cudaStream_t stopping; /* a stop overtakes what is under way */
+    uint32_t *stopped;     /* in device memory; not 0: kernels end at once */
+    uint32_t *one;         /* in pinned memory */
+    bool changed;          /* members came or left since the graphs were recorded */
+    cudaGraphExec_t step, evaluation;
+    cudaEvent_t marks[3]; /* in the last epoch: its beginning, the end of training, its end */
+};
+
+sf_status sf_cuda_ok(cudaError_t error, const char *what);
+sf_status sf_cuda_copy_in(void *to, const void *from, size_t bytes);
+
+sf_status sf_cuda_member_fill(member_memory *memory, const sf_cuda_model *model);
+void sf_cuda_member_close(member_memory *memory);
+/* How many groups of whole sequences an evaluation takes at once. */
+size_t sf_cuda_groups(const sf_cuda_member *m);
+
+/* Sizes the launches by the members, and reserves shared memory. */
+sf_status sf_cuda_fleet_measure(sf_cuda_fleet *fleet);
+
+/* Passes that the host awaits with sf_cuda_fleet_finish(). */
+void sf_cuda_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass);
+void sf_cuda_backward_and_update(const sf_cuda_launch *launch, const sf_cuda_pass *pass);
+/* Tells the kernels, once *stop is not 0; *told: whether they were told. */
+bool sf_cuda_fleet_stop_asked(const sf_cuda_fleet *fleet, const atomic_int *stop, bool *told);
+sf_status sf_cuda_fleet_finish(const sf_cuda_fleet *fleet, const atomic_int *stop, bool *told);
+
+/* Shared memory that the device gives a block of threads, at most. */
+size_t sf_cuda_shared_most(void);
+
+void sf_cuda_describe_optimizer(sf_cuda_member *m, const sf_cuda_model *model);
+
+#endif

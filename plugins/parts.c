@@ -222,6 +222,20 @@ static sf_status check_task_info(const sf_task_info *info) {
     return SF_OK;
 }
 
+/* One label per sequence, or one per position. */
+static sf_status check_task_functions(const sf_task *task) {
+    const char *name = task->info.name;
+    if (task->sample_each == NULL && task->solve_each == NULL) {
+        if (task->sample != NULL && task->solve != NULL) return SF_OK;
+        return BAD("the task %s has no function %s", name, task->sample == NULL ? "sample" : "solve");
+    }
+    if (task->sample != NULL || task->solve != NULL)
+        return BAD("the task %s has functions for one label per sequence and for one per position; keep one kind",
+                   name);
+    if (task->sample_each != NULL && task->solve_each != NULL) return SF_OK;
+    return BAD("the task %s has no function %s", name, task->sample_each == NULL ? "sample_each" : "solve_each");
+}
+
 static sf_status check_task(const sf_task *task, sf_task *const *before, size_t which) {
     const sf_task_info *info = &task->info;
     const sf_task *other;
@@ -233,10 +247,7 @@ static sf_status check_task(const sf_task *task, sf_task *const *before, size_t 
     for (size_t i = 0; i + 1 < which; i++)
         if (strcmp(before[i]->info.name, info->name) == 0) return taken("task", info->name, NULL);
     SF_TRY(check_task_info(info));
-    if (task->sample_each != NULL || task->solve_each != NULL)
-        return BAD("the task %s labels every position, which this version of semfocus cannot run", info->name);
-    if (task->sample == NULL || task->solve == NULL)
-        return BAD("the task %s has no function %s", info->name, task->sample == NULL ? "sample" : "solve");
+    SF_TRY(check_task_functions(task));
     SF_TRY(check_recipe(task, &config));
     SF_TRY(sf_fail_in(sf_task_check_length(task, (size_t)config.length), "the recipe of the task %s", info->name));
     SF_TRY(check_chance(task, info->shortest));

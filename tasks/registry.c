@@ -62,8 +62,22 @@ double sf_task_chance(const sf_task *task, size_t length) {
     return 100 * (task->chance != NULL ? task->chance(length) : 1 / (double)task->info.classes);
 }
 
+bool sf_task_labels_each(const sf_task *task) {
+    return task->sample_each != NULL;
+}
+
 sf_status sf_task_solve(int32_t *label, const sf_task *task, const int32_t *tokens, size_t count) {
     if (count == 0)
         return sf_fail(SF_BAD_INPUT, "an empty sequence has no label; %s needs at least one token", task->info.name);
+    if (sf_task_labels_each(task))
+        return sf_fail(SF_BAD_INPUT, "%s has one label per position; solve all of them at once", task->info.name);
     return task->solve(label, tokens, count);
+}
+
+sf_status sf_task_solve_each(int32_t *labels, const sf_task *task, const int32_t *tokens, size_t count) {
+    if (count == 0)
+        return sf_fail(SF_BAD_INPUT, "an empty sequence has no labels; %s needs at least one token", task->info.name);
+    if (!sf_task_labels_each(task))
+        return sf_fail(SF_BAD_INPUT, "%s has one label per sequence, not one per position", task->info.name);
+    return task->solve_each(labels, tokens, count);
 }

@@ -146,6 +146,18 @@ static sf_status check_longest(const sf_run_data *data, const char *task) {
                    data->longest, length->high);
 }
 
+/* Labels and readout have to fit together. */
+static sf_status check_labels(const sf_run_data *data, const char *task) {
+    const bool each = sf_dataset_labels_each(data->training);
+    if (each != sf_dataset_labels_each(data->heldout))
+        return sf_fail(SF_BAD_INPUT,
+                       "one file of '%s' has a label at every token, the other one per row; write both "
+                       "alike",
+                       task);
+    if (!each) return SF_OK;
+    return sf_fail(SF_BAD_INPUT, "'%s' has a label at every token, which no readout of this version can learn", task);
+}
+
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config, const atomic_int *stop) {
     *out = (sf_run_data){0};
     SF_TRY(sf_run_data_check(task, config));
@@ -155,6 +167,7 @@ sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *
         const size_t training = sf_dataset_longest(out->training), heldout = sf_dataset_longest(out->heldout);
         out->longest = training > heldout ? training : heldout;
         status = check_longest(out, task);
+        if (status == SF_OK) status = check_labels(out, task);
         if (status == SF_OK && config->swap_sample >= 0) status = swap_one(out, task, config);
     }
     if (status != SF_OK) sf_run_data_close(out);

@@ -235,8 +235,7 @@ struct sf_task {
     /* Share, in 0..1, of the most frequent label among sequences of this length; NULL: all labels are equally
      * frequent. */
     double (*chance)(size_t length);
-    /* Instead of sample and solve, for one label per position (-1: none here). This version of semfocus cannot run
-     * them. */
+    /* Instead of sample and solve, for one label per position (-1: none here). */
     void (*sample_each)(int32_t *tokens /* [length] */, int32_t *labels /* [length] */, size_t *count, size_t length,
                         sf_draws *draws);
     sf_status (*solve_each)(int32_t *labels /* [count] */, const int32_t *tokens /* [count] */, size_t count);

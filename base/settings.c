@@ -436,6 +436,9 @@ static sf_status check_architecture(const sf_config *config) {
 
 sf_status sf_config_check(const sf_config *config) {
     SF_TRY(check_architecture(config));
+    if (config->causal != 0 && config->readout == SF_READ_CLS)
+        return sf_fail_on(SF_BAD_INPUT, "readout",
+                          "readout is cls but a causal model's first token sees no other; use last or mean");
     if (config->optimizer != SF_SGD)
         SF_TRY(check_used(config, (const char *const[]){"momentum", NULL}, "optimizer sgd"));
     else

@@ -40,6 +40,11 @@ typedef struct sf_packed_block { /* a block's weights as its products read them 
     sf_packed_weight *back;      /* [SF_BLOCK_WEIGHTS,H]: backward, a group of outputs each */
 } sf_packed_block;
 
+typedef struct sf_packed_head { /* of the readout `each` */
+    sf_packed_weight across;    /* [Cp,classes padded]: forward */
+    sf_packed_weight back;      /* [classes,Cp] */
+} sf_packed_head;
+
 typedef struct sf_reach { /* of the queries of a stretch of rows */
     size_t ahead;         /* rows from here on are after these queries, and kept neither by them nor by earlier ones */
     size_t behind;        /* keys before this one are kept neither by them nor by later ones */
@@ -159,26 +164,30 @@ typedef struct sf_workspace { /* one worker's */
     unsigned char *scratch;   /* of the selector */
     double *pooled, *dpooled; /* [C] */
     double *logits;           /* [classes] */
+    float *tile_rows;         /* [SF_GROUP_ROWS,Cp]: what the readout `each` reads at a time, */
+    float *tile_logits;       /* [SF_GROUP_ROWS,classes padded] */
+    uint32_t *tile_listed;    /* [SF_GROUP_ROWS]: and which rows of the group these are */
 } sf_workspace;
 
 typedef struct sf_job { /* one group of sequences on one worker */
     const sf_cpu_plan *plan;
     const sf_packed_block *packed; /* [L] */
+    const sf_packed_head *head;    /* of the readout `each` */
     const float *params;           /* [size] */
     const sf_workspace *work;
     sf_offer *offer;       /* of its queries and rows to idle workers */
     const int32_t *tokens; /* [n,T] */
-    const int32_t *labels; /* [n] */
+    const int32_t *labels; /* [n,sf_shape_labels()] */
     const uint32_t *last;  /* [n]: what the readout `last` reads; NULL: the last position before the globals */
     size_t n;              /* sequences, at most plan->group */
     size_t first;          /* index of the first one within the batch */
     const sf_moment *moment;
-    double *losses;              /* [n] */
-    bool *correct;               /* [n] */
-    float *logits;               /* [n,classes], may be NULL */
+    double *losses;              /* [n]: of all labels of a sequence, */
+    uint32_t *correct;           /* [n]: and how many are guessed */
+    float *logits;               /* [n,labels,classes], may be NULL */
     float *gradient;             /* [size], added to; NULL: forward only */
     bool fresh;                  /* the gradient is not set yet, except that embedding and head are 0 */
-    double gradient_scale;       /* 1 / B */
+    double gradient_scale;       /* 1 / labels of the batch */
     const sf_observer *observer; /* may be NULL */
     size_t worker;
     const atomic_int *stop; /* asks to give up: the results are then invalid; may be NULL */
@@ -190,6 +199,7 @@ void sf_lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *pla
 typedef struct sf_cpu_kernels { /* one instruction set */
     const char *name;
     void (*pack)(sf_packed_block *packed, const sf_cpu_plan *plan, const float *params, size_t block);
+    void (*pack_head)(sf_packed_head *packed, const sf_cpu_plan *plan, const float *params);
     void (*run)(const sf_job *job);
     void (*help)(sf_offer *offer, const sf_workspace *mine); /* once inside */
     void (*add)(float *x, const float *y, size_t count);     /* x += y, count a multiple of 16 */

@@ -74,7 +74,7 @@ static double chance(size_t length) {
     return sf_task_sampled_chance(&sf_task_binary_multiplication, length);
 }
 
-static const char *const recipe[] = {"length", "40",    "readout", "each", "optimizer", "adamw",
+static const char *const recipe[] = {"length", "40",    "readout", "each", "optimizer", "adam",
                                      "lr",     "0.001", "epochs",  "100",  NULL};
 
 const sf_task sf_task_binary_multiplication = {

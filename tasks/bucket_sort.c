@@ -36,7 +36,7 @@ static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count) {
     return SF_OK;
 }
 
-static const char *const recipe[] = {"length", "40",    "readout", "each", "optimizer", "adamw",
+static const char *const recipe[] = {"length", "40",    "readout", "each", "optimizer", "adam",
                                      "lr",     "0.001", "epochs",  "100",  NULL};
 
 const sf_task sf_task_bucket_sort = {

@@ -114,7 +114,7 @@ static double chance(size_t length) {
     return sf_task_sampled_chance(&sf_task_compute_sqrt, length);
 }
 
-static const char *const recipe[] = {"length", "42",    "readout", "each", "optimizer", "adamw",
+static const char *const recipe[] = {"length", "42",    "readout", "each", "optimizer", "adam",
                                      "lr",     "0.001", "epochs",  "100",  NULL};
 
 const sf_task sf_task_compute_sqrt = {

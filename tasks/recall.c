@@ -126,9 +126,9 @@ static double chance(size_t length, const sf_task_options *options) {
 }
 
 static const char *const settings[] = {"vocab", "pairs", NULL};
-static const char *const recipe[] = {"length", "64",        "vocab",  "128", "causal",      "yes",   "readout",
-                                     "each",   "optimizer", "adamw",  "lr",  "0.003",       "batch", "32",
-                                     "blocks", "2",         "epochs", "60",  "train-count", "5000",  NULL};
+static const char *const recipe[] = {"length", "64",     "vocab",  "128",       "causal", "yes", "readout",
+                                     "each",   "blocks", "2",      "optimizer", "adam",   "lr",  "0.003",
+                                     "batch",  "32",     "epochs", "10",        NULL};
 
 const sf_task sf_task_recall = {
     SF_TASK,

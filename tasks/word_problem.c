@@ -116,7 +116,7 @@ static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count, con
 
 static const char *const settings[] = {"group", NULL};
 static const char *const recipe[] = {"length", "16", "causal", "yes",    "readout", "each", "optimizer",
-                                     "adamw",  "lr", "0.001",  "epochs", "100",     NULL};
+                                     "adam",   "lr", "0.001",  "epochs", "100",     NULL};
 
 const sf_task sf_task_word_problem = {
     SF_TASK,

@@ -17,7 +17,8 @@ enum {
     SF_SCORED_KEYS = 640, /* the dense kernel keeps the scores of sequences up to here for the backward pass */
     SF_GROUP_ROWS =
         128, /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
-    SF_FAST_TOPK_MOST = 32 /* larger k go through the generic selection */
+    SF_FAST_TOPK_MOST = 32, /* larger k go through the generic selection */
+    SF_LIST_TILE = 32       /* queries of a part of the rowwise kernel, whose lists of kept keys are held at once */
 };
 
 typedef struct sf_rows { /* padded widths and rows of the model */
@@ -118,11 +119,22 @@ static inline size_t sf_scored_row(size_t T) {
     return T <= SF_SCORED_KEYS ? sf_padded(T) : 0;
 }
 
-typedef struct sf_row_space {                      /* one query of the rowwise kernel */
-    uint32_t *keys;                                /* [2T] */
-    float *all, *scores, *weights, *factors, *raw; /* [T] */
-    double *steps;                                 /* [score transforms + 1,T] */
+typedef struct sf_row_space { /* a tile of queries of the rowwise kernel, or one of the matrix kernel */
+    uint32_t *keys;           /* [SF_LIST_TILE+1,sf_list_row]: a selector may use twice as much room as it keeps */
+    float *weights, *factors, *slopes; /* [SF_LIST_TILE,sf_list_row] */
+    float *scores;                     /* the same; those of softmax become weights in place */
+    float *raw;                        /* the same: scores before the transforms */
+    double *exact;                     /* the same: weights, if the weighting is not softmax */
+    float *all;                        /* [T] */
+    double *steps;                     /* [score transforms + 1,T] */
+    atomic_size_t *turns;              /* [parts]: as those of the workspace */
 } sf_row_space;
+
+/* Floats of a row: an odd number of cache lines, so that the same columns of several rows do not compete for a place in
+ * the nearest cache. */
+static inline size_t sf_list_row(size_t T) {
+    return sf_padded(T) | 16;
+}
 
 typedef struct sf_matrix_space {       /* all queries of a head, for weightings over the whole matrix */
     size_t *offsets;                   /* [T+1] */

@@ -19,7 +19,7 @@
 #define WEIGHTED                                                                                                       \
     "full,full/softmax1,full/sigmoid,full/softplus,full/sparsemax,full/entmax15,full/entmax:1.25,full/fastmax,"        \
     "full/doubly,topk:5,topk:5/softmax1,topk:5/sigmoid,topk:5/softplus,topk:5/sparsemax,topk:5/entmax15,"              \
-    "topk:5/entmax:1.25,topk:5/fastmax"
+    "topk:5/entmax:1.25,topk:5/fastmax,topk:5/doubly"
 #define WITH_SINKS  "full,topk:5,topk:4+sink:1,topk:5+sink:1,topk:5+sink:4,topk:5+global:1,topk:5+global:3"
 #define TRANSFORMED "full,full@rope,full@alibi,full@logn,topk:5,topk:5@rope,topk:5@alibi,topk:5@logn"
 /* About as many keys per query as topk:5 keeps, of 20 and of 40. */

@@ -14,6 +14,7 @@
 #include "io/atomic_file.h"
 #include "report/evidence.h"
 #include "report/figure.h"
+#include "report/mechanism_words.h"
 #include "report/results_part.h"
 #include "report/setting_figure.h"
 #include "report/svg.h"
@@ -71,6 +72,7 @@ static void print_legend(FILE *out, const sf_study *study, size_t from, size_t t
         fputs("</li>\n", out);
     }
     fputs("</ul>\n", out);
+    sf_mechanism_words_print(out, study, from, to);
     if (to - from > SF_MOST_SERIES)
         fprintf(out, "<p class=\"note\">The figures show the first %d of %zu; the table has them all.</p>\n",
                 (int)SF_MOST_SERIES, to - from);

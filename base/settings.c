@@ -115,6 +115,8 @@ static const sf_setting table[] = {
     {"every", SF_INTEGER, SF_GROUP_SAVING, COMMAND(execution.measure_every), "0", 0, 1e6, NULL, "N",
      "while a run trains, record quantiles of the attention scores before the first and after every N-th epoch, but "
      "not for epochs that are already in the store; 0: never"},
+    {"tensorboard", SF_TEXT, SF_GROUP_SAVING, COMMAND(tensorboard), "", 0, SF_PATH_SIZE, NULL, "DIR",
+     "also write event files for TensorBoard into this folder, while runs are trained"},
     {"seeds", SF_INTEGER, SF_GROUP_STUDY, COMMAND(seeds), "6", 1, 1000, NULL, "N",
      "number of seeds: the paper's ten, then others; --seed names them instead"},
     {"dry-run", SF_FLAG, SF_GROUP_STUDY, COMMAND(dry_run), "no", 0, 0, NULL, NULL,
@@ -126,8 +128,8 @@ static const sf_setting table[] = {
     {"where", SF_TEXT, SF_GROUP_QUERY, COMMAND(where), "", 0, sizeof((sf_options *)0)->where, NULL, "SQL",
      "only runs for which this SQL condition holds, for example \"task = 'parity' AND epochs > 10\"; it may take 10 "
      "seconds"},
-    {"format", SF_CHOICE, SF_GROUP_EXPORT, COMMAND(format), "csv", 0, 0, "safetensors|csv", NULL,
-     "what to write: the weights under their published names, or the curve"},
+    {"format", SF_CHOICE, SF_GROUP_EXPORT, COMMAND(format), "csv", 0, 0, "safetensors|csv|jsonl|tensorboard", NULL,
+     "what to write: the weights under their published names, curves as text, or event files for TensorBoard"},
     {"best", SF_FLAG, SF_GROUP_EXPORT, COMMAND(best), "no", 0, 0, NULL, NULL,
      "write the weights of the epoch with the best held-out accuracy instead of the last"},
     {"at", SF_CHOICE, SF_GROUP_WEIGHTS, COMMAND(at), "last", 0, 0, "last|best|init", NULL,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/progress.h"
 
 /* One measurement per group, and none if all of it is done or counted with another group. */
 static sf_status estimate(double *seconds, bool *counted /* [runs] */, const sf_study *study, size_t g) {
@@ -110,6 +110,7 @@ static int show_study(sf_study *study, sf_store *store, const cli_share *share, 
         const sf_status status = sf_study_judge(study, store);
         int code = status == SF_OK ? print_results(study, options->json != 0) : fail(status);
         if (code == EXIT_DONE) code = write_report(study, store, request, options);
+        if (code == EXIT_DONE) code = board_groups(study, options);
         if (code != EXIT_DONE) return code;
     }
     tell_how_to_join(share, options);

@@ -121,7 +121,8 @@ static int take_option(cli_request *request, const cli_verb *verb, const sf_sett
                                   ? "a list is written with commas: A,B"
                                   : "it takes one value");
     if (*value == '\0' && (strcmp(setting->name, "out") == 0 || strcmp(setting->name, "figures") == 0 ||
-                           strcmp(setting->name, "plugin") == 0 || strcmp(setting->name, "into") == 0))
+                           strcmp(setting->name, "plugin") == 0 || strcmp(setting->name, "into") == 0 ||
+                           strcmp(setting->name, "tensorboard") == 0))
         return fail_usage("%s is '' but must be a name; give one, or omit the option", setting->name);
     request->assignments[request->assignment_count++] = (cli_assignment){setting, value};
     return EXIT_DONE;

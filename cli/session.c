@@ -50,7 +50,7 @@ int run_study(const sf_study *study, sf_store *store, const sf_options *options,
     if (status == SF_UNSUPPORTED) return fail(status); /* refused as a whole */
     *done = status == SF_OK || (several && ((detail == EVERY_EPOCH && state.failed > 0) || state.finished > 0));
     if (*done) tell_unmeasured(study, store, share, (size_t)options->execution.measure_every);
-    if (status == SF_OK) return EXIT_DONE;
+    if (status == SF_OK) return state.board.failed ? EXIT_FAILED : EXIT_DONE;
     if (several || state.failed == 0) fail(status); /* a single run's sentence was printed when it failed */
     return EXIT_FAILED;
 }

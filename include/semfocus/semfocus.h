@@ -6,6 +6,7 @@
 #include "semfocus/attention.h"
 #include "semfocus/benchmark.h"
 #include "semfocus/criterion.h"
+#include "semfocus/export.h"
 #include "semfocus/files.h"
 #include "semfocus/fleet.h"
 #include "semfocus/followup.h"
@@ -25,6 +26,7 @@
 #include "semfocus/store.h"
 #include "semfocus/study.h"
 #include "semfocus/task.h"
+#include "semfocus/tensorboard.h"
 #include "semfocus/theory.h"
 #include "semfocus/version.h"
 

@@ -39,7 +39,7 @@ typedef enum sf_pad { SF_PAD_NONE, SF_PAD_MASK } sf_pad;
 typedef enum sf_readout { SF_READ_MEAN, SF_READ_LAST } sf_readout;
 typedef enum sf_device { SF_CPU, SF_CUDA, SF_AUTO } sf_device;
 typedef enum sf_precision { SF_F32, SF_BF16, SF_TF32 } sf_precision;
-typedef enum sf_export_format { SF_SAFETENSORS, SF_CSV } sf_export_format;
+typedef enum sf_export_format { SF_SAFETENSORS, SF_CSV, SF_JSONL, SF_TENSORBOARD } sf_export_format;
 typedef enum sf_weights_at { SF_AT_LAST, SF_AT_BEST, SF_AT_INIT } sf_weights_at;
 typedef enum sf_paper_scale { SF_SMOKE, SF_LAPTOP, SF_PAPER, SF_SCALES } sf_paper_scale;
 
@@ -98,7 +98,7 @@ typedef struct sf_options {
     int64_t scale; /* sf_paper_scale */
     int64_t models;
     char shard[SF_TEXT_SIZE]; /* sf_shard_parse() reads it */
-    char into[SF_PATH_SIZE];
+    char into[SF_PATH_SIZE], tensorboard[SF_PATH_SIZE];
     sf_given given;
 } sf_options;
 

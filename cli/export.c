@@ -99,7 +99,7 @@ static int run(const cli_request *request) {
     int code = check_request(request);
     if (code != EXIT_DONE) return code;
     sf_store *store;
-    const sf_status status = open_to_read(&store, request->options.store, SF_STORE_READ);
+    const sf_status status = open_for_query(&store, &request->options);
     if (status != SF_OK) return fail(status);
     code = request->word_count > 0 ? export_one(store, request) : export_many(store, &request->options);
     sf_store_close(store);

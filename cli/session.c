@@ -23,6 +23,12 @@ sf_status open_to_read(sf_store **store, const char *folder, sf_store_access acc
     return status;
 }
 
+sf_status open_for_query(sf_store **store, const sf_options *options) {
+    const sf_status status = open_to_read(store, options->store, SF_STORE_READ);
+    if (status == SF_OK && options->archived) sf_store_show_archived(*store);
+    return status;
+}
+
 sf_status open_if_there(sf_store **store, const char *folder) {
     const sf_status status = open_to_read(store, folder, SF_STORE_READ);
     return status == SF_BAD_INPUT && is_nothing_there(folder) ? SF_OK : status;
@@ -36,6 +42,7 @@ int run_study(const sf_study *study, sf_store *store, const sf_options *options,
     const sf_session session = {.runs = sf_study_runs(study, &state.count),
                                 .count = state.count,
                                 .places = share->places,
+                                .name = options->name,
                                 .execution = &options->execution,
                                 .stop = stop,
                                 .on_event = progress_event,

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "io/atomic_file.h"
+#include "semfocus/labels.h"
 #include "store/store_inside.h"
 
 typedef struct exporting {
@@ -26,7 +27,7 @@ static bool is_column(const sf_setting *setting) {
 
 static void write_header(FILE *out) {
     const sf_setting *setting;
-    fputs("run,task", out);
+    fputs("run,name,tags,task", out);
     for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++)
         if (is_column(setting)) fprintf(out, ",%s", setting->name);
     fputs(",status,epoch,tr-ce,tr-ac,va-ce,va-ac,seconds\n", out);
@@ -66,9 +67,13 @@ static void write_field(const exporting *e, FILE *out, const char *name, const c
 /* What all lines of a run begin with. */
 static sf_status write_beginning(const exporting *e, FILE *out, const sf_stored_run *run) {
     sf_config config;
+    sf_run_labels labels;
     const sf_setting *setting;
     SF_TRY(sf_store_config(&config, e->store, run));
+    SF_TRY(sf_store_labels(&labels, e->store, run));
     fprintf(out, e->json ? "{\"run\":\"%s\"" : "%s", run->id);
+    write_field(e, out, "name", labels.name, false);
+    write_field(e, out, "tags", labels.tags, false);
     write_field(e, out, "task", run->task, false);
     for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
         char text[SF_TEXT_SIZE];

@@ -54,7 +54,10 @@ void sf_sheet_panel(sf_sheet *s, sf_frame *frame, size_t i, const char *title) {
     frame->x.to = frame->left + s->width - RIGHT;
     frame->y.from = frame->top + s->height - BOTTOM;
     frame->y.to = frame->top + TOP + (*title != '\0' ? TITLE : 0);
-    if (s->standalone) return;
+    if (s->standalone) {
+        if (s->panels > 1) fputs("<g class=\"panel\">\n", s->out);
+        return;
+    }
     fprintf(s->out, "<svg class=\"figure\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", s->width, s->height);
     if (*title != '\0') {
         sf_markup_text(s->out, title);
@@ -75,7 +78,7 @@ void sf_sheet_begin(const sf_sheet *s, const sf_frame *frame, const char *title)
 }
 
 void sf_sheet_end_panel(const sf_sheet *s) {
-    if (!s->standalone) fputs("</svg>\n", s->out);
+    if (!s->standalone || s->panels > 1) fputs(s->standalone ? "</g>\n" : "</svg>\n", s->out);
 }
 
 void sf_sheet_close(const sf_sheet *s) {

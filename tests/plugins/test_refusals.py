@@ -64,7 +64,7 @@ class Refused(PluginCase):
                 ("WEIGHTING=.weigh=0", "no function weigh"), ("WEIGHTING=.weigh_backward=0", "no function weigh_backward"),
                 ("WEIGHTING=.weigh_matrix=weigh_matrix", "weighs whole matrices, which this version of semfocus cannot run"),
                 ("WEIGHTING=.has_softmax_theory=true", "claims the theory of softmax"),
-                ("TASK=.version=2", "task 1 has version 2"), ('INFO=.name="parity"', "the task parity is built in"), ('INFO=.name="tsv:x"', "is called 'tsv:x'"),
+                ("TASK=.version=3", "task 1 has version 3"), ('INFO=.name="parity"', "the task parity is built in"), ('INFO=.name="tsv:x"', "is called 'tsv:x'"),
                 ("INFO=.tokens=0", "what its tokens mean"), ("INFO=.pad=0", "has pad 0"), ("INFO=.classes=1", "has 1 classes"),
                 ("INFO=.shortest=0", "has lengths 0..100"), ("INFO=.longest=1000000", "has lengths 1..1000000"), ("INFO=.longest=20", "length 40 is out of range"),
                 ("TASK=.sample=0", "no function sample"), ("TASK=.solve=0", "no function solve"),

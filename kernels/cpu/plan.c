@@ -167,10 +167,12 @@ static void lay_out_factored(sf_factored_space *f, sf_arena *arena, const sf_cpu
     const size_t Cp = plan->rows.Cp;
     size_t widest = 0;
     for (size_t i = 0; i < plan->slice_count; i++) widest = sf_larger(widest, plan->slices[i].width);
-    TAKE(f->features, SF_QUERY_TILE * widest);
+    TAKE(f->features, SF_QUERY_TILE * widest + (size_t)(2 * SF_PADDING));
+    if (f->features != NULL) f->features += SF_PADDING;
     TAKE(f->across, Cp * widest);
     TAKE(f->contexts, SF_QUERY_TILE * Cp);
-    TAKE(f->row, Cp);
+    TAKE(f->row, Cp + SF_PADDING);
+    TAKE(f->done, Cp);
     TAKE(f->dS, plan->features * Cp);
     TAKE(f->dz, plan->features);
     TAKE(f->dtotals, plan->model->shape.T);

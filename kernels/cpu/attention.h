@@ -23,6 +23,8 @@
 #define sf_row_factors            ISA(sf_row_factors)
 #define sf_row_score              ISA(sf_row_score)
 #define sf_row_scores_backward    ISA(sf_row_scores_backward)
+#define sf_blocks_forward         ISA(sf_blocks_forward)
+#define sf_blocks_backward        ISA(sf_blocks_backward)
 #define sf_lists_score            ISA(sf_lists_score)
 #define sf_lists_mix              ISA(sf_lists_mix)
 #define sf_lists_slopes           ISA(sf_lists_slopes)
@@ -54,6 +56,7 @@ typedef struct sf_head {
     bool saved;                 /* thresholds of an earlier pass are there */
     const sf_head_state *state; /* for selectors that use vectors or prepare() */
     atomic_size_t *turns;       /* of parts that add to dk and dv; NULL: nobody else does */
+    size_t part;                /* the number of this one */
 } sf_head;
 
 /* score_scale * k, transposed: the right factor in scores = queries times keys. */
@@ -86,6 +89,9 @@ typedef struct sf_opened_head {
 } sf_opened_head;
 void sf_rowwise_open(sf_opened_head *out, const sf_head *head);
 size_t sf_rowwise_keep(uint32_t *kept /* [2T] */, const sf_opened_head *opened, size_t query);
+/* The rowwise kernel of blocktopk, where the plan says so. */
+void sf_blocks_forward(const sf_opened_head *opened);
+void sf_blocks_backward(const sf_head *head);
 /* For weightings over the whole matrix. */
 void sf_matrix_forward(const sf_head *head);
 void sf_matrix_backward(const sf_head *head);

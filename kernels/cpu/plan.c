@@ -57,6 +57,19 @@ static void choose_kernel(sf_cpu_plan *plan, const sf_attention *attention, size
                          (sf_attention_keeps_visible(attention) && (plan->rowwise || plan->matrix)));
 }
 
+/* Whether the kernel of blocktopk computes a mechanism: it stores the weights of the kept keys, so those must be few,
+ * and blocks must be whole vectors. */
+static void choose_blocks(sf_cpu_plan *plan, const sf_attention *attention, size_t T) {
+    enum { MOST_KEPT = 1024 };
+    const size_t width = (size_t)attention->arguments[0], m = (size_t)attention->arguments[1];
+    const bool plain = attention->selector == &sf_selector_blocktopk && !sf_attention_has_extras(attention) &&
+                       attention->globals == 0 && !attention->causal && !attention->straight_through &&
+                       attention->weighting == &sf_weighting_softmax && sf_attention_score_steps(attention) == 0;
+    if (!plain || width % SF_PADDING != 0 || width * m > MOST_KEPT || width * m >= T) return;
+    plan->block_width = width;
+    plan->block_m = m;
+}
+
 static sf_status find_turns(sf_cpu_plan *plan, const sf_shape *s) {
     for (size_t t = 0; t < SF_MOST_TRANSFORMS; t++) {
         const sf_attention_transform *transform = &s->attention.transforms[t];
@@ -119,6 +132,7 @@ sf_status sf_cpu_plan_create(sf_cpu_plan **out, const sf_model *model, sf_precis
                            .HDp = s->H * sf_padded(s->D)};
     plan->group = s->T < SF_GROUP_ROWS ? SF_GROUP_ROWS / s->T : 1;
     choose_kernel(plan, &s->attention, s->T);
+    choose_blocks(plan, &s->attention, s->T);
     plan->score_scale = (float)(s->inverse_temperature / sqrt((double)s->D));
     plan->embedding_scale = (float)sqrt((double)s->C);
     sf_status status = SF_NEW(&positions, s->T * s->C);
@@ -157,10 +171,12 @@ static void lay_out_factored(sf_factored_space *f, sf_arena *arena, const sf_cpu
     const size_t Dp = plan->rows.Dp;
     size_t widest = 0;
     for (size_t i = 0; i < plan->slice_count; i++) widest = sf_larger(widest, plan->slices[i].width);
-    TAKE(f->features, SF_QUERY_TILE * widest);
+    TAKE(f->features, SF_QUERY_TILE * widest + (size_t)(2 * SF_PADDING));
+    if (f->features != NULL) f->features += SF_PADDING;
     TAKE(f->across, Dp * widest);
     TAKE(f->contexts, SF_QUERY_TILE * Dp);
-    TAKE(f->row, Dp);
+    TAKE(f->row, Dp + SF_PADDING);
+    TAKE(f->done, Dp);
     TAKE(f->dS, plan->features * Dp);
     TAKE(f->dz, plan->features);
     TAKE(f->dtotals, plan->model->shape.T);
@@ -171,7 +187,8 @@ void sf_lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *pla
     const size_t T = plan->rowwise || plan->matrix ? s->T : 0, TT = plan->matrix ? T * T : 0;
     sf_row_space *r = &w->rowwise;
     sf_matrix_space *m = &w->matrix;
-    const size_t lists = T > 0 ? SF_LIST_TILE * sf_list_row(T) : 0, steps = sf_attention_score_steps(&s->attention);
+    const size_t lists = T > 0 ? sf_list_tile(plan, T) * sf_list_row(T) : 0,
+                 steps = sf_attention_score_steps(&s->attention);
     const bool softmax = s->attention.weighting == &sf_weighting_softmax;
     TAKE(r->keys, T > 0 ? lists + sf_list_row(T) : 0);
     TAKE(r->weights, lists);
@@ -183,7 +200,7 @@ void sf_lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *pla
     TAKE(r->exact, softmax ? 0 : lists);
     TAKE(r->all, T);
     TAKE(r->steps, (steps + 1) * T);
-    TAKE(r->turns, T > 0 ? T / SF_LIST_TILE + 1 : 0);
+    TAKE(r->turns, T > 0 ? T / sf_list_tile(plan, T) + 1 : 0);
     TAKE(m->offsets, plan->matrix ? T + 1 : 0);
     TAKE(m->keys, TT + (plan->matrix ? T : 0));
     TAKE(m->raw, TT);
@@ -192,5 +209,9 @@ void sf_lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *pla
     TAKE(m->slopes, TT);
     TAKE(m->scratch, sf_attention_matrix_scratch(&s->attention, T));
     if (plan->slices != NULL) lay_out_factored(&w->factored, arena, plan);
+    if (plan->block_m == 0) return;
+    TAKE(w->blocked.slopes, T * plan->block_width * plan->block_m);
+    TAKE(w->blocked.first, T / plan->block_width + 2);
+    TAKE(w->blocked.places, T * plan->block_m);
 }
 #undef TAKE

@@ -26,7 +26,8 @@ struct sf_cpu_team {
 static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan) {
     const sf_shape *s = &plan->model->shape;
     const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp, HDp = plan->rows.HDp;
-    const size_t kept = plan->pattern.offsets == NULL ? 0 : plan->group * s->H * plan->pattern.offsets[s->T];
+    const size_t listed = plan->pattern.offsets != NULL ? plan->pattern.offsets[s->T] : 0;
+    const size_t kept = plan->group * s->H * sf_larger(listed, s->T * plan->block_width * plan->block_m);
     *t = (sf_trace){0};
     if (s->norm == SF_POST_NORM) TAKE(t->input, R * Cp);
     TAKE(t->normed1, R * Cp);
@@ -40,6 +41,7 @@ static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan)
     if (s->attention.weighting != &sf_weighting_softmax) TAKE(t->kept_scores, kept);
     if (plan->pattern.offsets != NULL && plan->pattern.keys == NULL) TAKE(t->keys, kept);
     if (plan->rowwise && sf_saves_threshold(&s->attention)) TAKE(t->thresholds, R * s->H);
+    TAKE(t->blocks, R * s->H * plan->block_m);
     TAKE(t->sums, plan->slices != NULL ? plan->group * s->H * (plan->features * (plan->rows.Dp + 1) + s->T) : 0);
     TAKE(t->norms, plan->norm_factors[0] != 0 ? R * 2 * s->H : 0);
     if (plan->pattern.varies) TAKE(t->counts, R * s->H);
@@ -71,7 +73,7 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->dqkv, R * 3 * plan->rows.HDp);
     TAKE(w->dcontext, R * plan->rows.HDp);
     const bool by_score = plan->scores_all;
-    TAKE(w->keys_t, plan->dense || by_score ? Dp * ((s->T + 63) / 64 * 64) : 0);
+    TAKE(w->keys_t, plan->dense || by_score || plan->block_m > 0 ? Dp * ((s->T + 63) / 64 * 64) : 0);
     TAKE(w->values_t, plan->dense ? Dp * ((s->T + 63) / 64 * 64) : 0);
     TAKE(w->tile, SF_QUERY_TILE * (plan->dense ? SF_KEY_TILE : by_score ? Tp : 0));
     TAKE(w->dtile, plan->dense ? (size_t)SF_QUERY_TILE * SF_KEY_TILE : 0);

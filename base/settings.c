@@ -15,6 +15,8 @@
 static const sf_setting table[] = {
     {"length", SF_INTEGER, SF_GROUP_SAMPLE, RUN(length), "40", 1, 65536, NULL, "N",
      "tokens per sequence (listops: at most)"},
+    {"min-length", SF_INTEGER, SF_GROUP_SAMPLE, RUN(min_length), "0", 0, 65536, NULL, "N",
+     "draw the length of every sequence from this one up to length; 0: all have the same"},
     {"seed", SF_INTEGER, SF_GROUP_SAMPLE, RUN(seed), "153476998", 0, 4294967295.0, NULL, "S",
      "seed of initial weights, shuffling and dropout, and of the data unless data-seed is set"},
 
@@ -43,8 +45,7 @@ static const sf_setting table[] = {
 
     {"attention", SF_TEXT, SF_GROUP_MODEL, RUN(attention), "full", 0, SF_TEXT_SIZE, NULL, "NAME",
      "mechanism: full, banded:5+global:1, topk:5, topp:0.9/sigmoid@rope, ... (semfocus list attention)"},
-    {"width", SF_INTEGER, SF_GROUP_MODEL, RUN(width), "64", 1, 4096, NULL, "N",
-     "model width d"},
+    {"width", SF_INTEGER, SF_GROUP_MODEL, RUN(width), "64", 1, 4096, NULL, "N", "model width d"},
     {"mlp-width", SF_INTEGER, SF_GROUP_MODEL, RUN(mlp_width), "64", 1, 16384, NULL, "N", "hidden width of the MLP"},
     {"heads", SF_INTEGER, SF_GROUP_MODEL, RUN(heads), "1", 1, 64, NULL, "N", "attention heads"},
     {"head-width", SF_INTEGER, SF_GROUP_MODEL, RUN(head_width), "0", 0, 4096, NULL, "N",
@@ -59,6 +60,8 @@ static const sf_setting table[] = {
     {"readout", SF_CHOICE, SF_GROUP_MODEL, RUN(readout), "mean", 0, 0, "mean|last|cls|each", NULL,
      "what is classified: the mean over all positions, the last one before the padding, an extra first token (cls), or "
      "each position, where the data has one label per position"},
+    {"tie-weights", SF_FLAG, SF_GROUP_MODEL, RUN(tie_weights), "no", 0, 0, NULL, NULL,
+     "the weights of the head are those of the embedding: label i is scored with the vector of token i"},
     {"dropout", SF_REAL, SF_GROUP_MODEL, RUN(dropout), "0.01", 0, 0.99, NULL, "P", "dropout rate"},
     {"inverse-temperature", SF_REAL, SF_GROUP_MODEL, RUN(inverse_temperature), "1", 0, 1e4, NULL, "X",
      "factor on the attention scores"},
@@ -70,6 +73,8 @@ static const sf_setting table[] = {
     {"gamma", SF_REAL, SF_GROUP_TRAINING, RUN(gamma), "0.9995", 0, 1, NULL, "X", "factor of schedule decay"},
     {"warmup", SF_INTEGER, SF_GROUP_TRAINING, RUN(warmup), "0", 0, 1e6, NULL, "N",
      "epochs of linear warm-up of schedule cosine"},
+    {"warmup-steps", SF_INTEGER, SF_GROUP_TRAINING, RUN(warmup_steps), "0", 0, 1e9, NULL, "N",
+     "training steps of linear warm-up of schedule cosine, instead of epochs"},
     {"momentum", SF_REAL, SF_GROUP_TRAINING, RUN(momentum), "0", 0, 0.9999, NULL, "X", "momentum of sgd"},
     {"weight-decay", SF_REAL, SF_GROUP_TRAINING, RUN(weight_decay), "0", 0, 1e4, NULL, "X",
      "L2 penalty (sgd, adam) or decoupled decay (adamw)"},
@@ -82,6 +87,8 @@ static const sf_setting table[] = {
     {"clip", SF_REAL, SF_GROUP_TRAINING, RUN(clip), "0.5", 0, 1e9, NULL, "X", "largest gradient norm; 0: no clipping"},
     {"batch", SF_INTEGER, SF_GROUP_TRAINING, RUN(batch), "25", 1, 65536, NULL, "N", "sequences per training step"},
     {"epochs", SF_INTEGER, SF_GROUP_TRAINING, RUN(epochs), "100", 1, 1e6, NULL, "N", "passes over the training data"},
+    {"evaluate-count", SF_INTEGER, SF_GROUP_TRAINING, RUN(evaluate_count), "0", 0, 1e7, NULL, "N",
+     "evaluate at most so many training sequences after an epoch, spread evenly; 0: all"},
     {"stop-at", SF_REAL, SF_GROUP_TRAINING, RUN(stop_at), "0", 0, 100, NULL, "PERCENT",
      "stop after the first epoch with this training accuracy; 0: never"},
 
@@ -461,7 +468,12 @@ sf_status sf_config_check(const sf_config *config) {
     if (config->schedule != SF_DECAY)
         SF_TRY(check_used(config, (const char *const[]){"gamma", NULL}, "schedule decay"));
     if (config->schedule != SF_COSINE)
-        SF_TRY(check_used(config, (const char *const[]){"warmup", NULL}, "schedule cosine"));
+        SF_TRY(check_used(config, (const char *const[]){"warmup", "warmup-steps", NULL}, "schedule cosine"));
+    if (config->warmup > 0 && config->warmup_steps > 0)
+        return sf_fail_on(SF_BAD_INPUT, "warmup-steps", "warmup and warmup-steps are both set; leave one of them out");
+    if (config->min_length > config->length)
+        return sf_fail_on(SF_BAD_INPUT, "min-length", "min-length is %lld but must be at most length (%lld)",
+                          (long long)config->min_length, (long long)config->length);
     if (config->schedule == SF_COSINE && config->warmup >= config->epochs)
         return sf_fail_on(SF_BAD_INPUT, "warmup", "warmup is %lld but must be less than epochs (%lld)",
                           (long long)config->warmup, (long long)config->epochs);

@@ -44,6 +44,7 @@ static int run(const cli_request *request) {
                               .seed = (uint32_t)config.seed,
                               .count = (size_t)options->count,
                               .length = (size_t)config.length,
+                              .shortest = (size_t)config.min_length,
                               .options = &variant};
     status = sf_dataset_draw(&data, &what);
     if (status != SF_OK) return fail(status);

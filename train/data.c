@@ -58,10 +58,24 @@ static sf_status check_readout(const char *task, bool labels_each, const sf_conf
                       "readout is each but '%s' has one label per sequence; use mean, last or cls", task);
 }
 
+/* What tied weights and a warm-up in steps need of the data. */
+static sf_status check_sizes(const sf_config *config, size_t classes, size_t tokens, size_t sequences) {
+    const size_t batch = (size_t)config->batch, steps = (sequences + batch - 1) / batch * (size_t)config->epochs;
+    if (config->tie_weights && classes > tokens)
+        return sf_fail_on(SF_BAD_INPUT, "tie-weights",
+                          "tie-weights scores label i with the vector of token i, but there are %zu labels and %zu "
+                          "tokens; leave it out",
+                          classes, tokens);
+    if (config->warmup_steps > 0 && (size_t)config->warmup_steps >= steps)
+        return sf_fail_on(SF_BAD_INPUT, "warmup-steps", "warmup-steps is %lld but must be less than all steps (%zu)",
+                          (long long)config->warmup_steps, steps);
+    return SF_OK;
+}
+
 sf_status sf_run_data_check(const char *task, const sf_config *config) {
     static const char *const only_tsv[] = {"classes", NULL};
     static const char *const only_tasks[] = {"pairs", "noise", "writes", "group", NULL};
-    static const char *const only_sampled[] = {"length", "train-count", "heldout-count", NULL};
+    static const char *const only_sampled[] = {"length", "min-length", "train-count", "heldout-count", NULL};
     SF_TRY(check_swap(task, config));
     if (sf_run_data_is_tsv(task)) {
         SF_TRY(refuse_given(config, only_tasks, "belongs to a built-in task"));
@@ -71,6 +85,10 @@ sf_status sf_run_data_check(const char *task, const sf_config *config) {
     SF_TRY(sf_task_find(&found, task));
     SF_TRY(refuse_given(config, only_tsv, "is known for a built-in task and set only for tsv: data"));
     SF_TRY(check_readout(task, sf_task_labels_each(found), config));
+    const sf_task_options options = sf_task_options_of(config);
+    sf_task_info info;
+    SF_TRY(sf_task_describe_with(&info, found, &options));
+    SF_TRY(check_sizes(config, (size_t)info.classes, (size_t)info.pad + 1, (size_t)config->train_count));
     return sf_task_check(found, config);
 }
 
@@ -81,6 +99,7 @@ static sf_sampling sampling_of(const sf_task *task, sf_split split, const sf_con
                          .seed = sf_run_data_seed(config),
                          .count = (size_t)(split == SF_TRAINING ? config->train_count : config->heldout_count),
                          .length = (size_t)config->length,
+                         .shortest = (size_t)config->min_length,
                          .options = options};
 }
 
@@ -195,6 +214,8 @@ sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *
         out->longest = training > heldout ? training : heldout;
         status = check_longest(out, task);
         if (status == SF_OK) status = check_labels(out, task, config);
+        if (status == SF_OK)
+            status = check_sizes(config, out->classes, (size_t)out->pad + 1, sf_dataset_count(out->training));
         if (status == SF_OK && config->swap_sample >= 0) status = swap_one(out, task, config);
     }
     if (status != SF_OK) sf_run_data_close(out);

@@ -47,7 +47,7 @@ typedef enum sf_paper_scale { SF_SMOKE, SF_LAPTOP, SF_PAPER, SF_SCALES } sf_pape
 /* What defines a run. */
 typedef struct sf_config {
     /* data */
-    int64_t seed, data_seed, length, train_count, heldout_count, vocab, classes, swap_sample;
+    int64_t seed, data_seed, length, min_length, train_count, heldout_count, vocab, classes, swap_sample;
     int64_t pad; /* sf_pad */
     /* of single tasks */
     int64_t pairs, group; /* group: sf_finite_group */
@@ -55,15 +55,17 @@ typedef struct sf_config {
     /* model */
     char attention[SF_TEXT_SIZE];
     int64_t width, mlp_width, heads, head_width, blocks; /* head_width 0: the width */
-    int64_t activation, norm; /* sf_activation, sf_norm */
-    int64_t causal, readout;  /* readout: sf_readout */
+    int64_t activation, norm;                            /* sf_activation, sf_norm */
+    int64_t causal, readout;                             /* readout: sf_readout */
+    int64_t tie_weights;
     double dropout, inverse_temperature;
     /* training */
     int64_t optimizer, schedule; /* sf_optimizer, sf_schedule */
     double lr, gamma, momentum, weight_decay, beta1, beta2, epsilon, clip, stop_at;
-    int64_t batch, epochs, warmup;
-    int64_t precision;     /* sf_precision */
-    char architecture[16]; /* of the GPU whose tensor cores compute bf16 or tf32: sm_90; empty: none */
+    int64_t batch, epochs, warmup, warmup_steps;
+    int64_t evaluate_count; /* 0: all training sequences */
+    int64_t precision;      /* sf_precision */
+    char architecture[16];  /* of the GPU whose tensor cores compute bf16 or tf32: sm_90; empty: none */
     sf_given given;
 } sf_config;
 

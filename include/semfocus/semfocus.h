@@ -5,6 +5,7 @@
 #include "semfocus/api.h"
 #include "semfocus/attention.h"
 #include "semfocus/benchmark.h"
+#include "semfocus/bindings.h"
 #include "semfocus/criterion.h"
 #include "semfocus/files.h"
 #include "semfocus/fleet.h"

@@ -88,7 +88,7 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);
     TAKE(w->kept, 2 * s->T);
     sf_lay_out_rowwise(w, arena, plan);
-    const bool by_vectors = (s->attention.selector->selects_by & SF_BY_VECTORS) != 0;
+    const bool by_vectors = (s->attention.selector->selects_by & (SF_BY_VECTORS | SF_BY_ALL_SCORES)) != 0;
     for (size_t i = 0; i < 2; i++) TAKE(w->vectors[i], by_vectors ? s->T * s->C : 0);
     TAKE(w->scratch, sf_head_scratch_size(&s->attention, s->T, s->C, s->H));
     TAKE(w->pooled, s->C);

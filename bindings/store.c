@@ -61,7 +61,7 @@ static void list_run(void *context, const sf_stored_run *run) {
     if (list->status != SF_OK) return;
     fputs(list->count++ == 0 ? "{" : ",{", list->out);
     put_run(list->out, run);
-    list->status = sf_store_config(&config, list->store, run);
+    list->status = sf_store_list_config(&config, list->store, run);
     if (list->status == SF_OK) put_settings(list->out, &config);
     fputc('}', list->out);
 }

@@ -21,9 +21,9 @@ install(FILES cli/completion/semfocus.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
-# What the Python package holds: the library under one name (a wheel has no links), and the program.
+# What the Python package holds.
 if(SKBUILD)
-  install(FILES $<TARGET_FILE:semfocus_shared> DESTINATION semfocus/lib RENAME libsemfocus.so COMPONENT python)
+  install(TARGETS semfocus_shared LIBRARY DESTINATION semfocus/lib COMPONENT python)
   install(TARGETS semfocus RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
 endif()
 

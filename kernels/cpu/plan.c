@@ -34,7 +34,7 @@ static sf_status find_reach(sf_cpu_plan *plan, size_t T) {
 /* Full attention under softmax, whatever turned its queries and keys. */
 static bool is_dense(const sf_attention *attention) {
     return sf_attention_keeps_visible(attention) && attention->weighting == &sf_weighting_softmax &&
-           !attention->causal && sf_attention_score_steps(attention) == 0;
+           sf_attention_score_steps(attention) == 0;
 }
 
 /* Whether lists of kept keys may be stored: their number is bounded by the spelling, or by a fixed pattern. */

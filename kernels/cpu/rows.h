@@ -81,6 +81,7 @@ typedef struct sf_softmax_tile { /* of some queries and keys */
     size_t kept_row;
     size_t first_query, queries; /* at most SF_QUERY_TILE */
     size_t first_key, keys;      /* first_key is a multiple of 64 */
+    bool causal;                 /* keys after a query have weight 0 */
 } sf_softmax_tile;
 
 typedef struct sf_softmax_sums {                        /* of the keys seen so far, one number per query */

@@ -18,6 +18,7 @@
 #include "semfocus/paper.h"
 #include "semfocus/plugin.h"
 #include "semfocus/ranks.h"
+#include "semfocus/raw_attention.h"
 #include "semfocus/report.h"
 #include "semfocus/session.h"
 #include "semfocus/settings.h"

@@ -55,7 +55,7 @@ WEIGH = CFUNCTYPE(None, POINTER(c_double), POINTER(c_double), POINTER(WeighingMa
 WEIGH_BACKWARD = CFUNCTYPE(None, POINTER(c_double), POINTER(c_double), POINTER(c_double), POINTER(c_double),
                            POINTER(WeighingMatrix))
 
-# name: (result, arguments). A result of None is an sf_status, which is checked.
+# name: (result, arguments)
 _STATUS = object()
 _HANDLE = c_void_p
 _OUT = POINTER(c_void_p)
@@ -122,12 +122,19 @@ def _checked(status: int, function: Any, arguments: Any) -> int:
 
 
 _library = ctypes.CDLL(find_library())
+
+
+def declare(name: str, *arguments: Any, result: Any = _STATUS) -> None:
+    """The types of a function; by default it returns an sf_status, which is checked."""
+    function = getattr(_library, name)
+    function.argtypes = arguments
+    function.restype = c_int if result is _STATUS else result
+    if result is _STATUS:
+        function.errcheck = _checked
+
+
 for _name, (_result, _arguments) in _FUNCTIONS.items():
-    _function = getattr(_library, _name)
-    _function.argtypes = _arguments
-    _function.restype = c_int if _result is _STATUS else _result
-    if _result is _STATUS:
-        _function.errcheck = _checked
+    declare(_name, *_arguments, result=_result)
 
 
 def call(name: str, *arguments: Any) -> Any:

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "semfocus/suggest.h"
 #include "tasks/task.h"
 
 static const sf_task *const built_in[] = {
@@ -58,7 +59,7 @@ sf_status sf_task_find(const sf_task **out, const char *name) {
     }
     char quoted[SF_QUOTE_SIZE];
     sf_text_quote(quoted, name);
-    const char *nearest = sf_text_nearest(name, name_at, NULL);
+    const char *nearest = sf_suggest(SF_NAMES_TASKS, name, name_at, NULL);
     if (nearest == NULL)
         return sf_fail(SF_BAD_INPUT, "no task is called '%s'; 'semfocus list tasks' shows them all", quoted);
     return sf_fail(SF_BAD_INPUT, "no task is called '%s'; did you mean '%s'? ('semfocus list tasks' shows them all)",

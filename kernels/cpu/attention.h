@@ -42,8 +42,8 @@ typedef struct sf_head {
     const sf_job *job;
     size_t first_query, queries; /* that are computed; the dense kernel computes all */
     const sf_trace *trace;
-    size_t stride;         /* of q, k, v rows: 3 * H * Cp */
-    size_t context_stride; /* H * Cp */
+    size_t stride;         /* of q, k, v rows: 3 * H * Dp */
+    size_t context_stride; /* H * Dp */
     size_t block, slot;    /* slot: sequence * H + head */
     const float *q, *k, *v;
     float *context;
@@ -127,9 +127,9 @@ void sf_lists_queries_backward(const sf_row *rows, size_t count, const sf_head *
 void sf_lists_keys_backward(const sf_row *rows, const sf_row *through, size_t count, const sf_head *head);
 
 /* Turns queries and keys of some rows in place, as the transforms of queries and keys say, and back. */
-void sf_turn(float *qkv /* [R,3,H,Cp] */, float *norms /* [R,2,H] */, const sf_cpu_plan *plan, size_t first_row,
+void sf_turn(float *qkv /* [R,3,H,Dp] */, float *norms /* [R,2,H] */, const sf_cpu_plan *plan, size_t first_row,
              size_t R);
-void sf_turn_backward(float *dqkv /* [R,3,H,Cp] */, const float *qkv, const float *norms, const sf_cpu_plan *plan,
+void sf_turn_backward(float *dqkv /* [R,3,H,Dp] */, const float *qkv, const float *norms, const sf_cpu_plan *plan,
                       size_t first_row, size_t R);
 
 #endif

@@ -61,12 +61,12 @@ static sf_status find_turns(sf_cpu_plan *plan, const sf_shape *s) {
     for (size_t t = 0; t < SF_MOST_TRANSFORMS; t++) {
         const sf_attention_transform *transform = &s->attention.transforms[t];
         for (size_t i = 0; i < 2 && transform->part == &sf_transform_qknorm; i++)
-            plan->norm_factors[i] = (float)sf_qknorm_factor(transform->arguments, s->C, i == 1);
+            plan->norm_factors[i] = (float)sf_qknorm_factor(transform->arguments, s->D, i == 1);
         if (transform->part != &sf_transform_rope) continue;
-        SF_TRY(SF_NEW(&plan->angles, s->T * (s->C / 2) * 2));
-        const size_t pairs = s->C / 2;
+        SF_TRY(SF_NEW(&plan->angles, s->T * (s->D / 2) * 2));
+        const size_t pairs = s->D / 2;
         for (size_t i = 0; i < s->T * pairs; i++) {
-            const double angle = sf_rope_angle(i / pairs, i % pairs, s->C);
+            const double angle = sf_rope_angle(i / pairs, i % pairs, s->D);
             float *row = plan->angles + i / pairs * 2 * pairs;
             row[i % pairs] = (float)sf_cos(angle);
             row[pairs + i % pairs] = (float)sf_sin(angle);
@@ -75,21 +75,21 @@ static sf_status find_turns(sf_cpu_plan *plan, const sf_shape *s) {
     return SF_OK;
 }
 
-static size_t run_length(size_t run, size_t C) {
-    return run == 0 ? C + 1 : C - (run - 1);
+static size_t run_length(size_t run, size_t D) {
+    return run == 0 ? D + 1 : D - (run - 1);
 }
 
 /* fastmax with every key kept is linear in T by its features, which pays unless they are many more than the keys. */
 static sf_status slice_features(sf_cpu_plan *plan, const sf_shape *s) {
     enum { FULL = 128 };
-    const size_t features = 1 + s->C + s->C * (s->C + 1) / 2;
+    const size_t features = 1 + s->D + s->D * (s->D + 1) / 2;
     const bool all = sf_attention_keeps_visible(&s->attention) && !s->attention.causal &&
                      sf_attention_score_steps(&s->attention) == 0;
     if (!all || s->attention.weighting != &sf_weighting_fastmax || 4 * s->T < features) return SF_OK;
-    SF_TRY(SF_NEW(&plan->slices, s->C + 1));
-    for (size_t run = 0; run <= s->C;) {
+    SF_TRY(SF_NEW(&plan->slices, s->D + 1));
+    for (size_t run = 0; run <= s->D;) {
         sf_feature_slice slice = {.first = run, .at = plan->features};
-        for (; run <= s->C && slice.width < FULL; run++) slice.width += run_length(run, s->C);
+        for (; run <= s->D && slice.width < FULL; run++) slice.width += run_length(run, s->D);
         slice.end = run;
         slice.width = sf_padded(slice.width);
         plan->features += slice.width;
@@ -112,10 +112,14 @@ sf_status sf_cpu_plan_create(sf_cpu_plan **out, const sf_model *model, sf_precis
     SF_TRY(SF_NEW(&plan, 1));
     plan->model = model;
     plan->kernels = sf_cpu_kernels_for(precision);
-    plan->rows = (sf_rows){sf_padded(s->C), sf_padded(s->F), sf_padded(s->T), s->H * sf_padded(s->C)};
+    plan->rows = (sf_rows){.Cp = sf_padded(s->C),
+                           .Fp = sf_padded(s->F),
+                           .Tp = sf_padded(s->T),
+                           .Dp = sf_padded(s->D),
+                           .HDp = s->H * sf_padded(s->D)};
     plan->group = s->T < SF_GROUP_ROWS ? SF_GROUP_ROWS / s->T : 1;
     choose_kernel(plan, &s->attention, s->T);
-    plan->score_scale = (float)(s->inverse_temperature / sqrt((double)s->C));
+    plan->score_scale = (float)(s->inverse_temperature / sqrt((double)s->D));
     plan->embedding_scale = (float)sqrt((double)s->C);
     sf_status status = SF_NEW(&positions, s->T * s->C);
     if (status == SF_OK) status = SF_NEW(&plan->positions, s->T * plan->rows.Cp);
@@ -150,14 +154,14 @@ void sf_cpu_plan_destroy(sf_cpu_plan *plan) {
 #define TAKE(pointer, count) (pointer) = sf_arena_take(arena, (count), sizeof *(pointer))
 
 static void lay_out_factored(sf_factored_space *f, sf_arena *arena, const sf_cpu_plan *plan) {
-    const size_t Cp = plan->rows.Cp;
+    const size_t Dp = plan->rows.Dp;
     size_t widest = 0;
     for (size_t i = 0; i < plan->slice_count; i++) widest = sf_larger(widest, plan->slices[i].width);
     TAKE(f->features, SF_QUERY_TILE * widest);
-    TAKE(f->across, Cp * widest);
-    TAKE(f->contexts, SF_QUERY_TILE * Cp);
-    TAKE(f->row, Cp);
-    TAKE(f->dS, plan->features * Cp);
+    TAKE(f->across, Dp * widest);
+    TAKE(f->contexts, SF_QUERY_TILE * Dp);
+    TAKE(f->row, Dp);
+    TAKE(f->dS, plan->features * Dp);
     TAKE(f->dz, plan->features);
     TAKE(f->dtotals, plan->model->shape.T);
 }

@@ -23,7 +23,8 @@ enum {
 
 typedef struct sf_rows { /* padded widths and rows of the model */
     size_t Cp, Fp, Tp;   /* C, F, T rounded up to 16 */
-    size_t HCp;          /* H * Cp: one of q, k, v */
+    size_t Dp;           /* D likewise */
+    size_t HDp;          /* H * Dp: one of q, k, v */
 } sf_rows;
 
 typedef struct sf_packed_weight { /* in the layout of a right factor */
@@ -33,11 +34,11 @@ typedef struct sf_packed_weight { /* in the layout of a right factor */
 } sf_packed_weight;
 
 typedef struct sf_packed_block { /* a block's weights as its products read them */
-    sf_packed_weight qkv;        /* [Cp,3,H,Cp]: forward, as the next three */
-    sf_packed_weight o;          /* [H,Cp,Cp] */
+    sf_packed_weight qkv;        /* [Cp,3,H,Dp]: forward, as the next three */
+    sf_packed_weight o;          /* [H,Dp,Cp] */
     sf_packed_weight w1;         /* [Cp,Fp] */
     sf_packed_weight w2;         /* [Fp,Cp] */
-    float *qkv_bias;             /* [3,H,Cp] */
+    float *qkv_bias;             /* [3,H,Dp] */
     sf_packed_weight *back;      /* [SF_BLOCK_WEIGHTS,H]: backward, a group of outputs each */
 } sf_packed_block;
 
@@ -68,10 +69,10 @@ struct sf_cpu_plan {
     sf_pattern pattern;           /* what the kept kernel walks */
     sf_reach *reach;              /* [stretches of a sequence], of a fixed pattern; NULL: any query may reach any key */
     float *positions;             /* [T,Cp] */
-    float score_scale;            /* inverse temperature / sqrt(C) */
+    float score_scale;            /* inverse temperature / sqrt(D) */
     sf_feature_slice *slices;     /* [slice_count]: of the linear kernel of fastmax; NULL: not used */
     size_t slice_count, features; /* features: of all slices, with padding */
-    float *angles;                /* [T,2,C/2]: cosines and sines of rope; NULL: queries and keys are not rotated */
+    float *angles;                /* [T,2,D/2]: cosines and sines of rope; NULL: queries and keys are not rotated */
     float norm_factors[2]; /* what qknorm multiplies normalized queries and keys by; 0: they are not normalized */
     uint32_t *every;       /* [T]: 0, 1, 2, ... */
     float embedding_scale;
@@ -91,7 +92,7 @@ static inline bool sf_saves_threshold(const sf_attention *attention) {
 typedef struct sf_trace { /* what the backward pass needs of a block, for a group of R = group * T rows */
     float *input;         /* [R,Cp], post-norm only */
     float *normed1, *rstd1;
-    float *qkv;               /* [R,3,H,Cp] */
+    float *qkv;               /* [R,3,H,Dp] */
     float *stats;             /* [group,H,T,2]: dense kernel */
     uint64_t *drawn;          /* [group,H,T,sf_drawn_words]: dense kernel, which weights dropout keeps */
     float *scores;            /* [group,H,T,sf_scored_row]: dense kernel */
@@ -101,9 +102,9 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     uint32_t *keys;           /* [group,H,kept]: kept kernel, selected during forward */
     uint32_t *counts;         /* [group,H,T]: how many, where that varies; else NULL */
     sf_threshold *thresholds; /* [group,H,T]: rowwise kernel, selectors that keep the scores above one; else NULL */
-    float *sums;              /* [group,H,features * (Cp + 1) + T]: linear kernel of fastmax */
+    float *sums;              /* [group,H,features * (Dp + 1) + T]: linear kernel of fastmax */
     float *norms;             /* [R,2,H]: what qknorm multiplied queries and keys by */
-    float *context;           /* [R,H,Cp] */
+    float *context;           /* [R,H,Dp] */
     float *normed2, *rstd2;   /* [R,Cp], [R] */
     float *hidden;            /* [R,Fp] */
     uint64_t *kept_attention, *kept_hidden, *kept_mlp; /* [R,C or F / 64]: what dropout keeps, one bit per element */
@@ -145,9 +146,9 @@ typedef struct sf_matrix_space {       /* all queries of a head, for weightings 
 } sf_matrix_space;
 
 typedef struct sf_factored_space { /* of the linear kernel of fastmax */
-    float *features, *across;      /* [SF_QUERY_TILE,widest slice], [Cp,widest slice] */
-    float *contexts, *row;         /* [SF_QUERY_TILE,Cp], [Cp] */
-    float *dS, *dz, *dtotals;      /* [features,Cp], [features], [T] */
+    float *features, *across;      /* [SF_QUERY_TILE,widest slice], [Dp,widest slice] */
+    float *contexts, *row;         /* [SF_QUERY_TILE,Dp], [Dp] */
+    float *dS, *dz, *dtotals;      /* [features,Dp], [features], [T] */
 } sf_factored_space;
 
 typedef struct sf_workspace { /* one worker's */
@@ -155,8 +156,8 @@ typedef struct sf_workspace { /* one worker's */
     float *x, *dx;            /* [R,Cp] */
     float *branch, *dbranch;  /* [stretch of R,Cp] */
     float *active, *dhidden;  /* [stretch of R,Fp] */
-    float *dqkv;              /* [R,3,H,Cp] */
-    float *dcontext;          /* [R,H,Cp] */
+    float *dqkv;              /* [R,3,H,Dp] */
+    float *dcontext;          /* [R,H,Dp] */
     float *keys_t, *values_t; /* one head's, transposed, in panels of 64 positions */
     float *tile;              /* [SF_QUERY_TILE,SF_KEY_TILE], or Tp where keys are chosen by score */
     float *dtile;             /* the dense kernel's, as tile */
@@ -172,7 +173,7 @@ typedef struct sf_workspace { /* one worker's */
     sf_row_space rowwise;
     sf_matrix_space matrix;
     sf_factored_space factored;
-    double *vectors[2];       /* [T,C]: one head's queries and keys, for selectors that look at them */
+    double *vectors[2];       /* [T,D]: one head's queries and keys, for selectors that look at them */
     unsigned char *scratch;   /* of the selector */
     double *pooled, *dpooled; /* [C] */
     double *logits;           /* [classes] */

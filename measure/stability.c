@@ -44,7 +44,9 @@ double sf_hardt_least(const sf_hardt *h) {
 /* Within an epoch t times the step grows, so its last step counts. */
 double sf_hardt_step_scale(double rate, double decay, size_t epochs, size_t steps_per_epoch) {
     double scale = 0, step = rate;
-    for (size_t epoch = 1; epoch <= epochs; epoch++, step *= decay)
+    for (size_t epoch = 1; epoch <= epochs; epoch++) {
         scale = fmax(scale, step * (double)(epoch * steps_per_epoch));
+        step *= decay;
+    }
     return scale;
 }

@@ -54,7 +54,7 @@ static void print_recipe(json_t *recipe) {
 }
 
 static void print_task(const json_t *row) {
-    printf("%-28s %2lld classes  chance %4.3g %%  %s\n", text(row, "name"), number(row, "classes"),
+    printf("%-28s %3lld classes  chance %4.3g %%  %s\n", text(row, "name"), number(row, "classes"),
            json_real_value(json_object_get(row, "chance")), text(row, "summary"));
     print_recipe(json_object_get(row, "recipe"));
 }

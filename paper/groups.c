@@ -236,7 +236,9 @@ double sf_paper_guess(const sf_paper *paper, size_t group) {
     const char *name = sf_study_group(paper->study, group)->task;
     const sf_task *task;
     if (find_known(name) == NULL || sf_task_find(&task, name) != SF_OK) return NAN;
-    return sf_task_chance(task, (size_t)sf_paper_run_of(paper, group, 0)->config.length);
+    const sf_config *config = &sf_paper_run_of(paper, group, 0)->config;
+    const sf_task_options options = sf_task_options_of(config);
+    return sf_task_chance_with(task, (size_t)config->length, &options);
 }
 
 bool sf_paper_generalizes(const char *task) {

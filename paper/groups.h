@@ -56,6 +56,9 @@ sf_status sf_paper_median_finding(double *out, const sf_paper *paper, sf_store *
 /* The group as a point: its median epochs, censored if the median was not reached. */
 sf_paper_point sf_paper_epochs_point(const sf_paper *paper, size_t group, double x);
 
+/* Shows the gap between held-out and training loss, beside the bound of algorithmic stability. */
+sf_status sf_paper_add_gap_row(sf_paper *paper, size_t group);
+
 /* The chance level of the group's task, in percent; NaN: it is none of the paper's. */
 double sf_paper_guess(const sf_paper *paper, size_t group);
 /* Whether the paper finds that full attention generalizes; false as well where it says nothing (see sf_paper_guess). */

@@ -36,7 +36,7 @@ bool progress_open(progress *shown, const sf_study *study, sf_store *store, atom
                         .fail_fast = options->fail_fast != 0 || options->keep_going == 0,
                         .left_width = BAR};
     moving_line_open(&shown->line, silent);
-    shown->line.drawn = now_seconds();
+    shown->line.drawn = shown->line.began;
     shown->runs = sf_study_runs(study, &shown->count);
     shown->each = calloc(shown->count, sizeof *shown->each);
     if (shown->each == NULL) {
@@ -48,6 +48,10 @@ bool progress_open(progress *shown, const sf_study *study, sf_store *store, atom
         for (size_t m = 0; m < group->runs; m++) shown->each[sf_study_member(study, g, m)].group = g;
     }
     shown->ours = count_ours(share, shown->count);
+    if (!board_open(&shown->board, store, options->tensorboard, shown->count)) {
+        free(shown->each);
+        return false;
+    }
     for (size_t i = 0; i < shown->count; i++) {
         char name[NAME_SIZE];
         if (!is_ours(share, i)) continue;
@@ -178,6 +182,7 @@ static void finish_run(progress *shown, size_t run) {
 
 void progress_event(void *context, const sf_event *event) {
     progress *shown = context;
+    board_event(&shown->board, event);
     if (event->kind != SF_EVENT_STEP && !shown->silent) moving_line_clear(&shown->line);
     if (event->kind == SF_EVENT_STARTED || event->kind == SF_EVENT_FINISHED) print_heading(shown);
     switch (event->kind) {
@@ -222,6 +227,7 @@ void progress_event(void *context, const sf_event *event) {
 void progress_close(progress *shown) {
     moving_line_clear(&shown->line);
     free(shown->each);
+    board_close(&shown->board);
     if (shown->detail == EVERY_RUN && shown->kept > 0 && !shown->silent)
         printf("%zu of %zu runs were already done\n", shown->kept, shown->ours);
     if (shown->headed) putchar('\n');

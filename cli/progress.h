@@ -12,13 +12,25 @@ typedef struct moving_line {
 
 void moving_line_open(moving_line *line, bool silent);
 void moving_line_restart(moving_line *line); /* its clock */
-double now_seconds(void);                    /* of a clock that never goes back */
 double moving_line_seconds(const moving_line *line);
 void moving_line_draw(moving_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same behind a bar that is filled to this share, 0 to 1; plain lines have no bar. */
 void moving_line_bar(moving_line *line, double share, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void moving_line_clear(const moving_line *line); /* for other output; the next drawing brings it back */
 void moving_line_close(moving_line *line);
+
+/* Event files for TensorBoard while a session trains (cli/board.c). */
+typedef struct board {
+    const char *folder; /* "": none */
+    sf_store *store;
+    double *due; /* [count]: when a run's file is brought up to date again, in seconds */
+    bool failed; /* which was said */
+} board;
+bool board_open(board *out, sf_store *store, const char *folder, size_t runs);
+void board_event(board *out, const sf_event *event);
+void board_close(board *out);
+/* Median and quartiles of a judged study; returns the exit code. */
+int board_groups(const sf_study *study, const sf_options *options);
 
 typedef struct progress {
     const sf_planned_run *runs; /* [count] */
@@ -31,6 +43,7 @@ typedef struct progress {
         bool started;              /* in this session */
     } * each;                      /* [count] */
     bool several_tasks;
+    board board;
     sf_store *store;
     cli_detail detail;
     moving_line line;

@@ -168,18 +168,8 @@ static void attend(const block_rows *all, void (*kernel)(const sf_head *head)) {
         }
 }
 
-typedef struct attention_kernels {
-    void (*forward)(const sf_head *head), (*backward)(const sf_head *head);
-} attention_kernels;
-
-static attention_kernels kernels_of(const sf_job *job) {
-    const sf_cpu_plan *plan = job->plan;
-    if (plan->dense) return (attention_kernels){sf_dense_forward, sf_dense_backward};
-    if (plan->slices != NULL && mask_of(job).threshold == 0)
-        return (attention_kernels){sf_factored_forward, sf_factored_backward};
-    if (plan->matrix) return (attention_kernels){sf_matrix_forward, sf_matrix_backward};
-    if (plan->rowwise) return (attention_kernels){sf_rowwise_forward, sf_rowwise_backward};
-    return (attention_kernels){sf_kept_forward, sf_kept_backward};
+static sf_attention_kernels kernels_of(const sf_job *job) {
+    return sf_attention_kernels_of(job->plan, mask_of(job).threshold > 0);
 }
 
 /* The queries of a stretch of the only sequence. */
@@ -472,6 +462,13 @@ static void embed_backward(const sf_job *job) {
         sf_add_scaled(table + (size_t)job->tokens[r] * Cp, plan->embedding_scale, job->work->dx + r * Cp, Cp);
 }
 
+static void classify(const sf_job *job) {
+    if (job->plan->model->shape.readout == SF_READ_EACH)
+        sf_classify_each(job);
+    else
+        for (size_t n = 0; n < job->n; n++) sf_classify(job, n);
+}
+
 static void run(const sf_job *job) {
     const size_t L = job->plan->model->shape.L;
     sf_gemm_begin();
@@ -482,7 +479,7 @@ static void run(const sf_job *job) {
     }
     /* The backward pass needs a complete forward pass: keys that were never chosen have no trace. */
     const bool complete = !sf_stop_asked(job->stop);
-    for (size_t n = 0; n < job->n && complete; n++) sf_classify(job, n);
+    if (complete) classify(job);
     for (size_t block = L; job->gradient != NULL && complete && block-- > 0;) {
         const block_rows at = rows_of_block(job, block);
         block_backward(&at);
@@ -539,10 +536,13 @@ double ISA(sf_peak_work)(size_t rounds);
 const sf_cpu_kernels ISA(sf_cpu_kernels) = {
     .name = SF_ISA_NAME,
     .pack = pack,
+    .pack_head = sf_pack_head,
     .run = run,
     .help = help,
     .add = sf_rows_add,
     .peak_work = ISA(sf_peak_work),
     .prepared_size = sf_prepared_size,
+    .attend = sf_lone_forward,
+    .attend_backward = sf_lone_backward,
     .select = sf_select,
 };

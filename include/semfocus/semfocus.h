@@ -22,6 +22,7 @@
 #include "semfocus/plugin.h"
 #include "semfocus/ranks.h"
 #include "semfocus/report.h"
+#include "semfocus/serve.h"
 #include "semfocus/session.h"
 #include "semfocus/settings.h"
 #include "semfocus/shard.h"

@@ -24,8 +24,16 @@ static const sf_setting table[] = {
      "training sequences to sample"},
     {"heldout-count", SF_INTEGER, SF_GROUP_DATA, RUN(heldout_count), "2000", 1, 1e7, NULL, "N",
      "held-out sequences to sample"},
-    {"vocab", SF_INTEGER, SF_GROUP_DATA, RUN(vocab), "0", 0, 65536, NULL, "N",
-     "token ids in tsv: data, PAD excluded; 0: largest id + 1"},
+    {"vocab", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_TASK, RUN(vocab), "0", 0, 65536, NULL, "N",
+     "token ids, PAD excluded, in tsv: data (0: largest id + 1) and of the task recall (0: 128)"},
+    {"pairs", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_TASK, RUN(pairs), "8", 1, 4096, NULL, "N",
+     "recall: pairs of a key and a value"},
+    {"noise", SF_REAL, SF_GROUP_DATA | SF_GROUP_TASK, RUN(noise), "0.2", 0, 0.99, NULL, "P",
+     "noisy-recall: probability of a noise token instead of a pair"},
+    {"writes", SF_REAL, SF_GROUP_DATA | SF_GROUP_TASK, RUN(writes), "0.1", 0, 1, NULL, "P",
+     "flip-flop: probability of a write instead of an ignore"},
+    {"group", SF_CHOICE, SF_GROUP_DATA | SF_GROUP_TASK, RUN(group), "s5", 0, 0, "s5|a5|z60", NULL,
+     "word-problem: the group, permutations of five things (s5), even ones (a5), or addition modulo 60 (z60)"},
     {"classes", SF_INTEGER, SF_GROUP_DATA, RUN(classes), "0", 0, 65536, NULL, "N",
      "labels in tsv: data; 0: largest label + 1"},
     {"pad", SF_CHOICE, SF_GROUP_DATA, RUN(pad), "none", 0, 0, "none|mask", NULL,
@@ -46,8 +54,9 @@ static const sf_setting table[] = {
      "position of LayerNorm: before (pre) or after (post) each layer"},
     {"causal", SF_FLAG, SF_GROUP_MODEL, RUN(causal), "no", 0, 0, NULL, NULL,
      "a query sees only the keys up to its own position"},
-    {"readout", SF_CHOICE, SF_GROUP_MODEL, RUN(readout), "mean", 0, 0, "mean|last", NULL,
-     "what is classified: the mean over all positions, or the last position before the padding"},
+    {"readout", SF_CHOICE, SF_GROUP_MODEL, RUN(readout), "mean", 0, 0, "mean|last|cls|each", NULL,
+     "what is classified: the mean over all positions, the last one before the padding, an extra first token (cls), or "
+     "each position, where the data has one label per position"},
     {"dropout", SF_REAL, SF_GROUP_MODEL, RUN(dropout), "0.01", 0, 0.99, NULL, "P", "dropout rate"},
     {"inverse-temperature", SF_REAL, SF_GROUP_MODEL, RUN(inverse_temperature), "1", 0, 1e4, NULL, "X",
      "factor on the attention scores"},
@@ -440,6 +449,9 @@ static sf_status check_architecture(const sf_config *config) {
 
 sf_status sf_config_check(const sf_config *config) {
     SF_TRY(check_architecture(config));
+    if (config->causal != 0 && config->readout == SF_READ_CLS)
+        return sf_fail_on(SF_BAD_INPUT, "readout",
+                          "readout is cls but a causal model's first token sees no other; use last or mean");
     if (config->optimizer != SF_SGD)
         SF_TRY(check_used(config, (const char *const[]){"momentum", NULL}, "optimizer sgd"));
     else

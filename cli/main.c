@@ -85,7 +85,7 @@ static int print_verb_help(const cli_verb *verb) {
         {SF_GROUP_QUERY | SF_GROUP_COMPARE, "runs"},
         {SF_GROUP_BENCH, "fleet"},
         {SF_GROUP_ANALYSIS | SF_GROUP_SURFACE | SF_GROUP_SAMPLES | SF_GROUP_LENGTHS | SF_GROUP_WEIGHTS, "measurement"},
-        {SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_FILE | SF_GROUP_MODEL, "task and model"},
+        {SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_TASK | SF_GROUP_FILE | SF_GROUP_MODEL, "task and model"},
         {SF_GROUP_TRAINING, "training"},
         {SF_GROUP_PLUGIN, "plug-ins"},
         {SF_GROUP_MERGE, "store"},

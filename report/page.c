@@ -11,6 +11,7 @@
 #include "io/atomic_file.h"
 #include "report/evidence.h"
 #include "report/figure.h"
+#include "report/mechanism_words.h"
 #include "report/results_part.h"
 #include "report/setting_figure.h"
 #include "report/svg.h"
@@ -72,6 +73,7 @@ void sf_page_contents(FILE *out, const sf_study *study) {
 
 static void print_legend(FILE *out, const sf_study *study, size_t from, size_t to) {
     sf_legend_print(out, study, from, to);
+    sf_mechanism_words_print(out, study, from, to);
     if (to - from > SF_MOST_SERIES)
         fprintf(out, "<p class=\"note\">The figures show the first %d of %zu; the table has them all.</p>\n",
                 (int)SF_MOST_SERIES, to - from);

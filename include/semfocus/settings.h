@@ -36,7 +36,8 @@ typedef enum sf_norm { SF_PRE_NORM, SF_POST_NORM } sf_norm;
 typedef enum sf_optimizer { SF_SGD, SF_ADAM, SF_ADAMW } sf_optimizer;
 typedef enum sf_schedule { SF_DECAY, SF_CONSTANT, SF_COSINE } sf_schedule;
 typedef enum sf_pad { SF_PAD_NONE, SF_PAD_MASK } sf_pad;
-typedef enum sf_readout { SF_READ_MEAN, SF_READ_LAST } sf_readout;
+typedef enum sf_readout { SF_READ_MEAN, SF_READ_LAST, SF_READ_CLS, SF_READ_EACH } sf_readout;
+typedef enum sf_finite_group { SF_S5, SF_A5, SF_Z60 } sf_finite_group;
 typedef enum sf_device { SF_CPU, SF_CUDA, SF_AUTO } sf_device;
 typedef enum sf_precision { SF_F32, SF_BF16, SF_TF32 } sf_precision;
 typedef enum sf_export_format { SF_SAFETENSORS, SF_CSV, SF_JSONL, SF_TENSORBOARD } sf_export_format;
@@ -48,6 +49,9 @@ typedef struct sf_config {
     /* data */
     int64_t seed, data_seed, length, train_count, heldout_count, vocab, classes, swap_sample;
     int64_t pad; /* sf_pad */
+    /* of single tasks */
+    int64_t pairs, group; /* group: sf_finite_group */
+    double noise, writes;
     /* model */
     char attention[SF_TEXT_SIZE];
     int64_t width, mlp_width, heads, blocks;
@@ -133,12 +137,13 @@ typedef enum sf_setting_group {
     SF_GROUP_SHARD = 8388608,    /* which of the planned runs are trained */
     SF_GROUP_MERGE = 16777216,   /* where stores are joined */
     SF_GROUP_COMPARE = 33554432, /* which stores are compared */
-    SF_GROUP_SERVE = 67108864    /* where the live page is */
+    SF_GROUP_SERVE = 67108864,   /* where the live page is */
+    SF_GROUP_TASK = 134217728    /* of single tasks: which variant of them */
 } sf_setting_group;
 
 /* What a run depends on, and what a study takes: on the command line and in a file. */
 enum {
-    SF_RUN_GROUPS = SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING,
+    SF_RUN_GROUPS = SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_TASK | SF_GROUP_MODEL | SF_GROUP_TRAINING,
     SF_STUDY_GROUPS = SF_RUN_GROUPS | SF_GROUP_STUDY | SF_GROUP_SAVING | SF_GROUP_REPORT | SF_GROUP_GOAL |
                       SF_GROUP_OUT | SF_GROUP_MACHINE | SF_GROUP_STORE | SF_GROUP_OUTPUT | SF_GROUP_SHARD
 };

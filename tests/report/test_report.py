@@ -357,6 +357,14 @@ class Document(StudyCase):
                 for text, name in zip(row[9:12], ("last_heldout", "best_heldout", "gap")):
                     self.assertAlmostEqual(float(text.replace(MINUS, "-")), group[name], delta=0.06)
 
+    def test_mechanisms_in_words(self):
+        """What `list attention` says of each spelling, once per task."""
+        rows = read_json(run("list", "attention", *MECHANISMS, "--json").out)
+        for section in self.page.sections.values():
+            shown, = section.find("details", "words")
+            self.assertEqual([item.text for item in shown.find("dt")], MECHANISMS)
+            self.assertEqual([item.text for item in shown.find("dd")], [row["words"] for row in rows])
+
     def test_the_numbers_are_those_of_the_runs(self):
         curves = self.curves()
         for group in self.groups:

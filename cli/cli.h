@@ -64,6 +64,10 @@ bool open_output(void);
 void print_bytes_from_now_on(void);
 /* A sequence of control characters of our own, to the terminal on standard error. */
 void print_control(const char *sequence);
+/* Columns of the terminal behind a file descriptor; 80 where there is none. */
+size_t terminal_width(int file);
+/* A paragraph and a newline on standard output: on a terminal broken between words at its width. */
+void print_paragraph(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A name on one line: newlines and tabs are spelled out. The text is valid until the eighth call after it. */
 const char *on_one_line(const char *text);
 /* A field of a CSV, in quotes where it needs them, and never taken for a formula by a spreadsheet. */

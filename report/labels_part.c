@@ -43,7 +43,7 @@ sf_status sf_page_labels(FILE *out, const sf_study *study, sf_store *store) {
         if (!has_labels(&labels) || ++shown > MOST_ROWS) continue;
         if (shown == 1)
             fputs("<section id=\"labels\">\n<h2>Names and notes</h2>\n<div class=\"scroll\" tabindex=\"0\" "
-                  "role=\"region\" aria-label=\"Names and notes\"><table>\n<thead><tr>"
+                  "role=\"region\" aria-label=\"Names and notes\"><table class=\"texts\">\n<thead><tr>"
                   "<th>run</th><th>task</th><th>attention</th><th>seed</th><th>name</th><th>tags</th><th>note</th>"
                   "</tr></thead>\n<tbody>\n",
                   out);

@@ -189,6 +189,12 @@ static sf_status make_report(FILE *out, const char *folder) {
     if (status == SF_OK) sf_study_runs(study, &count);
     if (status == SF_OK && count > 0) status = sf_study_judge(study, store);
     if (status == SF_OK && count > 0) status = sf_page_print_parts(out, study, store);
+    if (status == SF_OK && count > 0) {
+        char command[SF_PATH_SIZE + 64];
+        snprintf(command, sizeof command, "semfocus report --store %s", folder);
+        sf_page_command(out, command, "");
+        sf_page_reading(out, study);
+    }
     sf_study_destroy(study);
     sf_store_close(store);
     return status;

@@ -171,7 +171,7 @@ static void lay_out_factored(sf_factored_space *f, sf_arena *arena, const sf_cpu
     if (f->features != NULL) f->features += SF_PADDING;
     TAKE(f->across, Cp * widest);
     TAKE(f->contexts, SF_QUERY_TILE * Cp);
-    TAKE(f->row, Cp + SF_PADDING);
+    TAKE(f->row, Cp);
     TAKE(f->done, Cp);
     TAKE(f->dS, plan->features * Cp);
     TAKE(f->dz, plan->features);

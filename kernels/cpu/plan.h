@@ -157,7 +157,7 @@ typedef struct sf_block_space { /* of the kernel of blocktopk */
 typedef struct sf_factored_space { /* of the linear kernel of fastmax */
     float *features, *across;      /* [SF_QUERY_TILE,widest slice] and a vector on both sides, [Cp,widest slice] */
     float *contexts;               /* [SF_QUERY_TILE,Cp] */
-    float *row, *done;             /* [Cp+16], [Cp] */
+    float *row, *done;             /* [Cp] */
     float *dS, *dz, *dtotals;      /* [features,Cp], [features], [T] */
 } sf_factored_space;
 

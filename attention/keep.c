@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/attention.h"
+#include "attention/room.h"
 #include "base/sizes.h"
+#include "base/stop.h"
 
 enum { NO_FAULT, WRITING, WRITTEN };
 
@@ -185,6 +186,16 @@ size_t sf_head_scratch_size(const sf_attention *attention, size_t T, size_t D, s
     const sf_head_input input = {
         .T = T - attention->globals, .D = D, .heads = heads, .k = attention->k, .arguments = attention->arguments};
     return attention->selector->scratch_size(&input);
+}
+
+static _Thread_local const atomic_int *preparation_stop;
+
+void sf_preparation_obey(const atomic_int *stop) {
+    preparation_stop = stop;
+}
+
+bool sf_preparation_is_stopped(void) {
+    return sf_stop_asked(preparation_stop);
 }
 
 void sf_head_prepare(sf_head_state *state, const sf_attention *attention, size_t T, sf_index key_index) {

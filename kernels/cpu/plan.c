@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "attention/room.h"
 #include "base/elementary.h"
 #include "base/sizes.h"
 
@@ -41,7 +42,7 @@ static bool is_dense(const sf_attention *attention) {
 static bool has_short_lists(const sf_attention *attention, size_t T) {
     if (sf_attention_keeps_visible(attention)) return false;
     if (sf_attention_selects_by(attention) == SF_BY_POSITION) return true;
-    return attention->selector->keeps_k && !attention->causal && sf_attention_most_kept(attention, T) < T;
+    return attention->selector->keeps_k && !attention->causal && sf_attention_most_kept_by(attention, 0, T) < T;
 }
 
 static bool is_rowwise(const sf_attention *attention, size_t T) {

@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/attention.h"
+#include "attention/room.h"
+#include "base/stop.h"
 
 static bool looks_at(const sf_attention *attention, unsigned what) {
     return (attention->selector->selects_by & what) != 0;
@@ -79,6 +80,16 @@ static const double *score_all(void *scratch, const sf_attention *attention, con
     }
     for (size_t i = 0; i < head->T; i++) score_query(&all, attention, head, i);
     return all.scores;
+}
+
+static _Thread_local const atomic_int *preparation_stop;
+
+void sf_preparation_obey(const atomic_int *stop) {
+    preparation_stop = stop;
+}
+
+bool sf_preparation_is_stopped(void) {
+    return sf_stop_asked(preparation_stop);
 }
 
 void sf_head_prepare(sf_head_state *state, const sf_attention *attention, size_t T, sf_index key_index) {

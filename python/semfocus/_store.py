@@ -147,7 +147,7 @@ class Store:
     4
     """
 
-    def __init__(self, path: str | os.PathLike[str] = "runs"):
+    def __init__(self, path: str | os.PathLike[str] = "semfocus-runs"):
         self.path = os.fspath(path)
         self._open: _library.Handle | None = None
         self._handle()

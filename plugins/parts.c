@@ -28,7 +28,7 @@ static const size_t selector_sizes[] = {offsetof(sf_selector, keeps_all), offset
                                         sizeof(sf_selector)};
 static const size_t weighting_sizes[] = {offsetof(sf_weighting, matrix_scratch), offsetof(sf_weighting, failure),
                                          sizeof(sf_weighting)};
-static const size_t task_sizes[] = {sizeof(sf_task)};
+static const size_t task_sizes[] = {offsetof(sf_task, settings), sizeof(sf_task)};
 _Static_assert(sizeof plugin_sizes / sizeof(size_t) == SF_PLUGIN_VERSION, "a size for each version");
 _Static_assert(sizeof selector_sizes / sizeof(size_t) == SF_SELECTOR_VERSION, "a size for each version");
 _Static_assert(sizeof weighting_sizes / sizeof(size_t) == SF_WEIGHTING_VERSION, "a size for each version");
@@ -208,8 +208,9 @@ static sf_status check_recipe(const sf_task *task, sf_config *config) {
 }
 
 static sf_status check_chance(const sf_task *task, size_t length) {
-    if (task->chance == NULL || length < task->info.shortest || length > task->info.longest) return SF_OK;
-    const double chance = task->chance(length);
+    if ((task->chance == NULL && task->chance_with == NULL) || sf_task_check_length(task, length) != SF_OK)
+        return SF_OK;
+    const double chance = sf_task_chance(task, length) / 100;
     if (chance > 0 && chance <= 1) return SF_OK;
     return BAD("the task %s gives %g as the share of its most frequent label at length %zu; it must be above 0 and at "
                "most 1",
@@ -229,6 +230,36 @@ static sf_status check_task_info(const sf_task_info *info) {
     return SF_OK;
 }
 
+/* Of a task with variants. */
+static sf_status check_variants(const sf_task *task) {
+    const char *name = task->info.name;
+    const sf_setting *setting;
+    if (task->sample != NULL || task->solve != NULL || task->sample_each != NULL || task->solve_each != NULL)
+        return BAD("the task %s has sample_with and functions without settings; keep one kind", name);
+    if (task->sample_with == NULL || task->solve_with == NULL)
+        return BAD("the task %s has no function %s", name, task->sample_with == NULL ? "sample_with" : "solve_with");
+    for (const char *const *at = task->settings; at != NULL && *at != NULL; at++)
+        SF_TRY(sf_fail_in(sf_setting_find(&setting, *at, SF_GROUP_TASK), "the settings of the task %s", name));
+    return SF_OK;
+}
+
+/* One label per sequence, or one per position. */
+static sf_status check_task_functions(const sf_task *task) {
+    const char *name = task->info.name;
+    if (task->sample_with != NULL || task->solve_with != NULL) return check_variants(task);
+    if (task->settings != NULL || task->adapt != NULL || task->chance_with != NULL || task->labels_each)
+        return BAD("the task %s has members for settings but no function sample_with", name);
+    if (task->sample_each == NULL && task->solve_each == NULL) {
+        if (task->sample != NULL && task->solve != NULL) return SF_OK;
+        return BAD("the task %s has no function %s", name, task->sample == NULL ? "sample" : "solve");
+    }
+    if (task->sample != NULL || task->solve != NULL)
+        return BAD("the task %s has functions for one label per sequence and for one per position; keep one kind",
+                   name);
+    if (task->sample_each != NULL && task->solve_each != NULL) return SF_OK;
+    return BAD("the task %s has no function %s", name, task->sample_each == NULL ? "sample_each" : "solve_each");
+}
+
 static sf_status check_task(const sf_task *task, sf_task *const *before, size_t which) {
     const sf_task_info *info = &task->info;
     const sf_task *other;
@@ -240,12 +271,9 @@ static sf_status check_task(const sf_task *task, sf_task *const *before, size_t 
     for (size_t i = 0; i + 1 < which; i++)
         if (strcmp(before[i]->info.name, info->name) == 0) return taken("task", info->name, NULL);
     SF_TRY(check_task_info(info));
-    if (task->sample_each != NULL || task->solve_each != NULL)
-        return BAD("the task %s labels every position, which this version of semfocus cannot run", info->name);
-    if (task->sample == NULL || task->solve == NULL)
-        return BAD("the task %s has no function %s", info->name, task->sample == NULL ? "sample" : "solve");
+    SF_TRY(check_task_functions(task));
     SF_TRY(check_recipe(task, &config));
-    SF_TRY(sf_fail_in(sf_task_check_length(task, (size_t)config.length), "the recipe of the task %s", info->name));
+    SF_TRY(sf_fail_in(sf_task_check(task, &config), "the recipe of the task %s", info->name));
     SF_TRY(check_chance(task, info->shortest));
     return check_chance(task, (size_t)config.length);
 }

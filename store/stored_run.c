@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "io/atomic_file.h"
 #include "io/safetensors.h"
+#include "store/labels.h"
 #include "store/model_facts.h"
 #include "store/run_state.h"
 #include "store/store_inside.h"
@@ -201,6 +202,7 @@ sf_status sf_store_check_list(sf_store *store) {
     SF_TRY(sf_store_freeze(store));
     sf_status status = check_file(store);
     if (status == SF_OK && store->sealed) status = sf_list_verify(store);
+    if (status == SF_OK) status = sf_labels_verify(store);
     sf_store_unfreeze(store);
     return status;
 }

@@ -230,7 +230,7 @@ struct sf_score_transform {
     const char *formula, *cost, *source; /* from version 2 on; one line each, for listings */
 };
 
-#define SF_TASK_VERSION 1
+#define SF_TASK_VERSION 2
 #define SF_TASK         .version = SF_TASK_VERSION, .size = sizeof(sf_task)
 
 /* What is learned. */
@@ -245,11 +245,22 @@ struct sf_task {
     /* Share, in 0..1, of the most frequent label among sequences of this length; NULL: all labels are equally
      * frequent. */
     double (*chance)(size_t length);
-    /* Instead of sample and solve, for one label per position (-1: none here). This version of semfocus cannot run
-     * them. */
+    /* Instead of sample and solve, for one label per position (-1: none here). */
     void (*sample_each)(int32_t *tokens /* [length] */, int32_t *labels /* [length] */, size_t *count, size_t length,
                         sf_draws *draws);
     sf_status (*solve_each)(int32_t *labels /* [count] */, const int32_t *tokens /* [count] */, size_t count);
+    /* From version 2 on, instead of the functions above: for tasks that come in variants. Names of the settings that
+     * say which (of those of sf_task_options), and NULL; others are refused. */
+    const char *const *settings;
+    /* Changes pad, classes, shortest and longest of a copy of `info` to those of the variant. SF_BAD_INPUT and a
+     * sentence if there is no such variant. May be NULL. */
+    sf_status (*adapt)(sf_task_info *info, const sf_task_options *options);
+    bool labels_each; /* they write one label per position; otherwise labels[0] alone */
+    void (*sample_with)(int32_t *tokens /* [length] */, int32_t *labels /* [length] */, size_t *count, size_t length,
+                        const sf_task_options *options, sf_draws *draws);
+    sf_status (*solve_with)(int32_t *labels /* [count] */, const int32_t *tokens /* [count] */, size_t count,
+                            const sf_task_options *options);
+    double (*chance_with)(size_t length, const sf_task_options *options); /* NULL: as `chance` */
 };
 
 #define SF_PLUGIN_VERSION 1

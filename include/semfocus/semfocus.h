@@ -2,15 +2,19 @@
 #ifndef SEMFOCUS_SEMFOCUS_H
 #define SEMFOCUS_SEMFOCUS_H
 
+#include "semfocus/agreement.h"
 #include "semfocus/api.h"
 #include "semfocus/attention.h"
 #include "semfocus/benchmark.h"
 #include "semfocus/bindings.h"
+#include "semfocus/build_parts.h"
 #include "semfocus/criterion.h"
+#include "semfocus/export.h"
 #include "semfocus/files.h"
 #include "semfocus/fleet.h"
 #include "semfocus/followup.h"
 #include "semfocus/golden.h"
+#include "semfocus/labels.h"
 #include "semfocus/landscape.h"
 #include "semfocus/loss_speedup.h"
 #include "semfocus/measure.h"
@@ -26,7 +30,9 @@
 #include "semfocus/status.h"
 #include "semfocus/store.h"
 #include "semfocus/study.h"
+#include "semfocus/suggest.h"
 #include "semfocus/task.h"
+#include "semfocus/tensorboard.h"
 #include "semfocus/theory.h"
 #include "semfocus/version.h"
 

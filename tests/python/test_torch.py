@@ -208,7 +208,7 @@ class Modules(InFolder):
         for attention_, settings in (("full", {}), ("topk:3", {"heads": 2, "norm": "post"}), ("topk:3+global:2", {"activation": "gelu"}),
                                      ("banded:3", {"readout": "last", "activation": "mish"}), ("full/entmax15@rope", {}),
                                      ("topk:3", {"causal": True, "readout": "last", "inverse_temperature": 2.5}), ("block:3", {"pad": "none"}),
-                                     ("topk:3@alibi", {"heads": 3})):
+                                     ("topk:3@alibi", {"heads": 3}), ("topk:3+global:1", {"readout": "cls"})):
             with self.subTest(attention=attention_, **settings):
                 run = self.train(attention_, **settings)
                 expected = torch.tensor(run.predict(self.tokens))
@@ -222,6 +222,13 @@ class Modules(InFolder):
                     plain = Model.from_run(run, plain=True).double()
                     plain.table = Model.from_run(run).table.double()
                     self.assertLess((plain(plain.lay_out(self.tokens)) - expected).abs().max().item(), 1e-5)
+
+    def test_logits_at_every_position(self):
+        run = semfocus.train("reverse-string", attention="topk:3", seed=1, store=self.store, **{**SMALL, "length": 10})
+        model, tokens = Model.from_run(run), [[0, 1, 0, 0, 1, 1, 0, 1], [1, 1]]
+        logits = run.predict(tokens)
+        self.assertEqual(logits.shape[::2], (2, 2))
+        self.assertLess((model(model.lay_out(tokens)) - torch.tensor(logits)).abs().max().item(), 1e-5)
 
     def test_a_module_can_be_trained_further(self):
         model = Model.from_run(self.train("topk:3"))
@@ -241,7 +248,7 @@ class Modules(InFolder):
             model = Model.from_run(run, plain=True)
             model(model.lay_out(self.tokens))
         weights, metadata = run.export()
-        for name, value in (("readout", "each"), ("position-encoding", "learned"), ("model", "semfocus 2")):
+        for name, value in (("readout", "sum"), ("position-encoding", "learned"), ("model", "semfocus 2")):
             with self.assertRaisesRegex(ValueError, value):
                 Model._with(weights, {**metadata, name: value}, False)
         metadata.pop("epsilon")

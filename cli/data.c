@@ -2,15 +2,24 @@
 
 #include <stdio.h>
 
+static json_t *row_as_json(const sf_dataset *data, size_t i) {
+    size_t count, label_count;
+    const int32_t *tokens = sf_dataset_tokens(data, i, &count);
+    const int32_t *labels = sf_dataset_labels(data, i, &label_count);
+    json_t *list = json_array(), *label_list = json_array();
+    for (size_t t = 0; t < count; t++) json_array_append_new(list, json_integer(tokens[t]));
+    if (!sf_dataset_labels_each(data)) {
+        json_decref(label_list);
+        return json_pack("{s:o, s:i}", "tokens", list, "label", (int)*labels);
+    }
+    for (size_t t = 0; t < label_count; t++)
+        json_array_append_new(label_list, labels[t] < 0 ? json_null() : json_integer(labels[t]));
+    return json_pack("{s:o, s:o}", "tokens", list, "labels", label_list);
+}
+
 static int print_rows_as_json(const sf_dataset *data) {
     json_t *rows = json_array();
-    for (size_t i = 0; i < sf_dataset_count(data); i++) {
-        size_t count;
-        const int32_t *tokens = sf_dataset_tokens(data, i, &count);
-        json_t *list = json_array();
-        for (size_t t = 0; t < count; t++) json_array_append_new(list, json_integer(tokens[t]));
-        json_array_append_new(rows, json_pack("{s:o, s:i}", "tokens", list, "label", (int)sf_dataset_label(data, i)));
-    }
+    for (size_t i = 0; i < sf_dataset_count(data); i++) json_array_append_new(rows, row_as_json(data, i));
     json_dumpf(rows, stdout, JSON_COMPACT);
     json_decref(rows);
     putchar('\n');
@@ -27,8 +36,16 @@ static int run(const cli_request *request) {
     if (status != SF_OK) return fail(status);
     if (options->json && *options->out != '\0')
         return fail_usage("--json goes to standard output; leave out --out or --json");
-    status = sf_dataset_sample(&data, task, SF_TRAINING, (uint32_t)config.seed, (size_t)options->count,
-                               (size_t)config.length);
+    status = sf_task_check(task, &config);
+    if (status != SF_OK) return fail(status);
+    const sf_task_options variant = sf_task_options_of(&config);
+    const sf_sampling what = {.task = task,
+                              .split = SF_TRAINING,
+                              .seed = (uint32_t)config.seed,
+                              .count = (size_t)options->count,
+                              .length = (size_t)config.length,
+                              .options = &variant};
+    status = sf_dataset_draw(&data, &what);
     if (status != SF_OK) return fail(status);
     int code = EXIT_DONE;
     if (options->json)
@@ -41,11 +58,13 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_data = {
     .name = "data",
-    .usage = "TASK [--count N] [--length N] [--seed S] [--out FILE]",
+    .usage = "TASK [--count N] [--length N] [--seed S] [--pairs N ...] [--out FILE]",
     .summary = "write labelled sequences of a task as TSV: tokens<TAB>label",
-    .details = "The sequences are those a run with this data seed trains on.\n"
-               "example: semfocus data even-pairs --count 1000 --out even-pairs.tsv\n",
-    .groups = SF_GROUP_FILE | SF_GROUP_OUT | SF_GROUP_SAMPLE | COMMON_GROUPS,
+    .details =
+        "The sequences are those a run with this data seed trains on. A task with one label per position has as\n"
+        "many labels as tokens, separated by blanks, with - where there is none.\n"
+        "example: semfocus data even-pairs --count 1000 --out even-pairs.tsv\n",
+    .groups = SF_GROUP_FILE | SF_GROUP_OUT | SF_GROUP_SAMPLE | SF_GROUP_TASK | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = 1,
     .first_word = "TASK",

@@ -7,6 +7,7 @@
 #include "measure/conditions.h"
 #include "measure/quantiles.h"
 #include "measure/sharpness.h"
+#include "train/batch.h"
 #include "train/evaluator.h"
 
 enum {
@@ -61,8 +62,7 @@ struct sf_meter {
     workspace *workspaces; /* [workers] */
     size_t workers;
     tally *totals; /* [L+1]: blocks, and all of them */
-    int32_t *tokens, *labels;
-    uint32_t *last;
+    sf_batch_room room;
     const sf_moment *moment; /* of the batch that is observed */
     const atomic_int *stop;  /* may be NULL */
 };
@@ -110,8 +110,8 @@ static void close_workspace(workspace *b, size_t L) {
 static sf_status open_workspace(workspace *b, const sf_shape *s) {
     SF_TRY(SF_NEW(&b->blocks, s->L));
     const size_t panels = (s->T + SIDE - 1) / SIDE * SIDE;
-    SF_TRY(SF_NEW(&b->queries, s->C * panels));
-    SF_TRY(SF_NEW(&b->keys, s->C * panels));
+    SF_TRY(SF_NEW(&b->queries, s->D * panels));
+    SF_TRY(SF_NEW(&b->keys, s->D * panels));
     SF_TRY(SF_NEW(&b->scores, SIDE * panels));
     SF_TRY(SF_NEW(&b->kept, 2 * s->T));
     SF_TRY(SF_NEW(&b->every, s->T));
@@ -132,9 +132,7 @@ static sf_status open_meter(sf_meter *meter, const sf_machine *machine) {
     SF_TRY(SF_NEW(&meter->workspaces, meter->workers));
     for (size_t w = 0; w < meter->workers; w++) SF_TRY(open_workspace(&meter->workspaces[w], s));
     SF_TRY(SF_NEW(&meter->totals, s->L + 1));
-    SF_TRY(SF_NEW(&meter->tokens, BATCH * s->T));
-    SF_TRY(SF_NEW(&meter->last, BATCH));
-    return SF_NEW(&meter->labels, BATCH);
+    return sf_batch_room_open(&meter->room, BATCH, s->T);
 }
 
 sf_status sf_meter_create(sf_meter **out, const sf_model *model, const sf_machine *machine) {
@@ -159,9 +157,7 @@ void sf_meter_destroy(sf_meter *meter) {
     sf_pattern_destroy(&meter->pattern);
     sf_release(meter->workspaces);
     sf_release(meter->totals);
-    sf_release(meter->tokens);
-    sf_release(meter->labels);
-    sf_release(meter->last);
+    sf_batch_room_close(&meter->room);
     sf_release(meter);
 }
 
@@ -333,12 +329,12 @@ static void note_head(tally *t, const head_view *at) {
 
 /* Every query of a head, a panel of them at a time. */
 static void look_at_head(const head_view *at) {
-    const size_t T = at->meter->model->shape.T, C = at->meter->model->shape.C, row = (T + SIDE - 1) / SIDE * SIDE;
+    const size_t T = at->meter->model->shape.T, D = at->meter->model->shape.D, row = (T + SIDE - 1) / SIDE * SIDE;
     workspace *space = at->space;
     memset(space->degrees, 0, T * sizeof *space->degrees);
     for (size_t first = 0; first < T && !sf_stop_asked(at->meter->stop); first += SIDE) {
         for (size_t j = 0; j < T; j += SIDE)
-            multiply_panels(space->scores + j, row, space->queries + first * C, space->keys + j * C, C);
+            multiply_panels(space->scores + j, row, space->queries + first * D, space->keys + j * D, D);
         for (size_t i = first; i < first + SIDE && i < T; i++)
             space->seen[i] = look_at_query(at, i, space->scores + (i - first) * row);
     }
@@ -352,15 +348,15 @@ static void observe(void *context, size_t worker, const sf_attention_view *view)
     const sf_shape *s = &meter->model->shape;
     workspace *space = &meter->workspaces[worker];
     tally *t = &space->blocks[view->block];
-    const double scale = s->inverse_temperature / sqrt((double)s->C);
+    const double scale = s->inverse_temperature / sqrt((double)s->D);
     note_tokens(t, view->input, s->T, s->C);
     for (size_t h = 0; h < s->H; h++) {
-        const size_t column = h * sf_padded(s->C);
+        const size_t column = h * sf_padded(s->D);
         const sf_purpose chance = sf_moment_random_keys(meter->moment);
         const head_view at = {meter, space, view, h,
                               sf_moment_index(meter->moment, chance, view->block, h, view->sequence)};
-        make_panels(space->queries, scale, view->q + column, view->stride, s->T, s->C);
-        make_panels(space->keys, 1, view->k + column, view->stride, s->T, s->C);
+        make_panels(space->queries, scale, view->q + column, view->stride, s->T, s->D);
+        make_panels(space->keys, 1, view->k + column, view->stride, s->T, s->D);
         look_at_head(&at);
         note_head(t, &at);
     }
@@ -402,15 +398,11 @@ sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, co
     start_anew(meter);
     for (size_t first = 0; first < samples && status == SF_OK; first += BATCH) {
         const size_t B = samples - first < BATCH ? samples - first : BATCH;
-        for (size_t n = 0; n < B; n++) {
-            meter->last[n] =
-                sf_run_data_lay_out(meter->tokens + n * s->T, what->data, set, first + n, s->T, s->attention.globals);
-            meter->labels[n] = sf_dataset_label(set, first + n);
-        }
+        for (size_t n = 0; n < B; n++) sf_batch_room_place(&meter->room, n, what->data, set, first + n, s);
         const sf_moment moment = sf_evaluation_moment(what->seed, what->split, first);
         meter->moment = &moment;
-        status = sf_evaluator_observe(&meter->evaluator, &(sf_observer){observe, meter}, params,
-                                      &(sf_batch){meter->tokens, meter->labels, B, meter->last}, &moment);
+        const sf_batch batch = sf_batch_room_read(&meter->room, B);
+        status = sf_evaluator_observe(&meter->evaluator, &(sf_observer){observe, meter}, params, &batch, &moment);
     }
     meter->moment = NULL;
     if (status == SF_OK) sum_up(meter);

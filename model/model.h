@@ -1,7 +1,7 @@
 /* The transformer as data: its shape, the table of its parameters in one flat block, initial values, positions.
  *
  * Dimension letters, the same everywhere: S models in a fleet, B batch, T length, C model width, H heads, L blocks,
- * F MLP width, V embedding rows, K kept keys. Every head has width C.
+ * D head width, F MLP width, V embedding rows, K kept keys.
  *
  * A tensor's rows are padded to a multiple of 16 elements with zeros that stay zero, so kernels need no code for
  * remainders; where columns are those of H heads, each head is padded separately (groups = H). */
@@ -16,7 +16,8 @@
 #include "semfocus/settings.h"
 
 typedef struct sf_shape {
-    size_t V, T, C, F, H, L, classes; /* V and T include the global tokens */
+    size_t V, T, C, F, H, L, classes; /* V and T include the global tokens and CLS */
+    size_t D;                         /* head width; 0: C, which sf_model_create() fills in */
     sf_activation activation;
     sf_norm norm;
     sf_readout readout;
@@ -24,6 +25,12 @@ typedef struct sf_shape {
     double dropout;
     sf_attention attention;
 } sf_shape;
+
+/* How many labels a sequence has, of which some may be SF_NO_LABEL: one, or one per position. */
+enum { SF_NO_LABEL = -1 };
+static inline size_t sf_shape_labels(const sf_shape *shape) {
+    return shape->readout == SF_READ_EACH ? shape->T : 1;
+}
 
 enum { SF_PADDING = 16 };
 static inline size_t sf_padded(size_t columns) {

@@ -24,11 +24,11 @@ static uint64_t add_number(uint64_t hash, size_t number) {
 static uint64_t add_dataset(uint64_t hash, const sf_dataset *data) {
     hash = add_number(hash, sf_dataset_count(data));
     for (size_t i = 0; i < sf_dataset_count(data); i++) {
-        size_t count;
+        size_t count, label_count;
         const int32_t *tokens = sf_dataset_tokens(data, i, &count);
-        const int32_t label = sf_dataset_label(data, i);
+        const int32_t *labels = sf_dataset_labels(data, i, &label_count);
         hash = sf_hash(add_number(hash, count), tokens, count * sizeof *tokens);
-        hash = sf_hash(hash, &label, sizeof label);
+        hash = sf_hash(hash, labels, label_count * sizeof *labels);
     }
     return hash;
 }
@@ -64,12 +64,13 @@ static sf_status describe(described *out, const sf_config *config, const char *t
     *out = (described){.config = *config, .data = add_text(SF_HASH_START, version)};
     size_t longest;
     SF_TRY(add_task(&out->data, &longest, &out->config, task));
-    attention = sf_attention_resolve(attention, longest);
+    attention = sf_attention_resolve(attention, sf_longest_read(config, longest));
     SF_TRY(sf_attention_set_causal(&attention, config->causal != 0));
     sf_attention_spell(out->attention, &attention);
     out->data = sf_run_plugins_hash(out->data, &attention, task);
     strcpy(out->config.attention, out->attention);
     out->config.data_seed = sf_run_data_seed(config);
+    if (config->head_width == config->width) out->config.head_width = 0; /* as by default */
     return SF_OK;
 }
 

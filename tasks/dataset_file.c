@@ -1,9 +1,13 @@
 /* Labelled sequences as TSV. Reading is strict: the first line names one of two forms, every other line is one
- * row of words, one tab and a label.
+ * row of words, one tab and its labels.
  *
  *   tokens<TAB>label      token ids 0..65535 and a label 0..65535:             0 1 3 2 2<TAB>0
- *   Source<TAB>Target     ListOps as published, parentheses to be ignored:     ( ( ( [MAX 2 ) 3 ) ] )<TAB>3 */
+ *                         or as many labels as tokens, "-" for none:           0 1 3 2 2<TAB>- - 3 - 2
+ *   Source<TAB>Target     ListOps as published, parentheses to be ignored:     ( ( ( [MAX 2 ) 3 ) ] )<TAB>3
+ *
+ * All rows of a file have one label, or all have one per token; a row of a single token can be either. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,11 +54,12 @@ static sf_status append_listops(int32_t *tokens, size_t *count, const char *word
 typedef struct file_form {
     const char *header;
     int32_t largest_label;
+    bool may_label_each;
     sf_status (*append)(int32_t *tokens, size_t *count, const char *word);
 } file_form;
 
 static const file_form forms[] = {
-    {.header = "tokens\tlabel", .largest_label = LARGEST_ID, .append = append_id},
+    {.header = "tokens\tlabel", .largest_label = LARGEST_ID, .may_label_each = true, .append = append_id},
     {.header = "Source\tTarget", .largest_label = 9, .append = append_listops},
 };
 
@@ -80,6 +85,37 @@ static char *next_word(char **text) {
     return end == word ? NULL : word;
 }
 
+static size_t count_words(const char *text) {
+    size_t count = 0;
+    for (; *text != '\0'; text++) count += *text != ' ' && (text[1] == ' ' || text[1] == '\0');
+    return count;
+}
+
+/* Whether the row has one label per token. Settles which kind the file has, at its first row that is not both. */
+static sf_status settle_kind(bool *each, sf_dataset *data, const file_form *form, const char *text, size_t tokens) {
+    const size_t labels = count_words(text);
+    const bool none = strcmp(text, "-") == 0;
+    *each = form->may_label_each && (data->labels_each || labels > 1 || (none && tokens == 1));
+    if (!*each) return SF_OK;
+    if (labels != tokens)
+        return sf_fail(SF_BAD_INPUT,
+                       "%zu labels for %zu tokens; give one label per row, or one per token in every row "
+                       "(- where there is none)",
+                       labels, tokens);
+    if (data->labels_each) return SF_OK;
+    if (data->longest > 1)
+        return sf_fail(SF_BAD_INPUT, "one label per token, but the rows before have one label; write all rows alike");
+    return sf_dataset_make_each(data);
+}
+
+static sf_status read_labels(int32_t *labels, const file_form *form, char *text) {
+    for (char *word; (word = next_word(&text)) != NULL; labels++) {
+        *labels = -1;
+        if (strcmp(word, "-") != 0) SF_TRY(read_number(labels, "label", word, form->largest_label));
+    }
+    return SF_OK;
+}
+
 static sf_status read_row(sf_dataset *data, const file_form *form, char *line) {
     char quoted[SF_QUOTE_SIZE];
     char *tab = strchr(line, '\t');
@@ -92,9 +128,16 @@ static sf_status read_row(sf_dataset *data, const file_form *form, char *line) {
     *tab = '\0';
     int32_t *tokens, label = 0;
     size_t count = 0;
-    SF_TRY(sf_dataset_open_row(&tokens, data, (size_t)(tab - line) / 2 + 1)); /* a blank between any two words */
+    bool each;
+    SF_TRY(sf_dataset_open_row(&tokens, NULL, data, (size_t)(tab - line) / 2 + 1)); /* a blank between two words */
     for (char *word; (word = next_word(&line)) != NULL;) SF_TRY(form->append(tokens, &count, word));
     if (count == 0) return sf_fail(SF_BAD_INPUT, "the sequence before the tab is empty; give at least one token");
+    SF_TRY(settle_kind(&each, data, form, tab + 1, count));
+    if (each) {
+        SF_TRY(read_labels(data->own_labels + data->tokens_used, form, tab + 1));
+        sf_dataset_close_row_each(data, count);
+        return SF_OK;
+    }
     SF_TRY(read_number(&label, "label", tab + 1, form->largest_label));
     sf_dataset_close_row(data, count, label);
     return SF_OK;
@@ -113,6 +156,8 @@ static sf_status read_rows(sf_dataset *data, sf_lines *lines, const atomic_int *
     }
     if (sf_dataset_count(data) == 0)
         return sf_fail(SF_BAD_INPUT, "%s:%zu: no row follows the header; add at least one", lines->name, lines->number);
+    if (sf_dataset_label_count(data) == 0)
+        return sf_fail(SF_BAD_INPUT, "%s: no token has a label; write a label for at least one", lines->name);
     return SF_OK;
 }
 
@@ -125,7 +170,7 @@ sf_status sf_dataset_read_until(sf_dataset **out, const char *path, const atomic
     sf_lines lines;
     SF_TRY(sf_lines_read(&lines, path));
     sf_dataset *data;
-    sf_status status = sf_dataset_create(&data, 0, 0);
+    sf_status status = sf_dataset_create(&data, 0, 0, false);
     if (status == SF_OK) status = read_rows(data, &lines, stop);
     sf_lines_release(&lines);
     if (status != SF_OK) {
@@ -136,13 +181,25 @@ sf_status sf_dataset_read_until(sf_dataset **out, const char *path, const atomic
     return SF_OK;
 }
 
+static void print_label(FILE *stream, int32_t label) {
+    if (label < 0)
+        fputc('-', stream);
+    else
+        fprintf(stream, "%d", label);
+}
+
 static void print_rows(FILE *stream, const sf_dataset *data) {
     fputs("tokens\tlabel\n", stream);
     for (size_t i = 0; i < sf_dataset_count(data) && ferror(stream) == 0; i++) {
         size_t count;
         const int32_t *tokens = sf_dataset_tokens(data, i, &count);
         for (size_t t = 0; t < count; t++) fprintf(stream, t > 0 ? " %d" : "%d", tokens[t]);
-        fprintf(stream, "\t%d\n", sf_dataset_label(data, i));
+        const int32_t *labels = sf_dataset_labels(data, i, &count);
+        for (size_t t = 0; t < count; t++) {
+            fputc(t > 0 ? ' ' : '\t', stream);
+            print_label(stream, labels[t]);
+        }
+        fputc('\n', stream);
     }
 }
 

@@ -166,6 +166,14 @@ static const char *const parts[] = {"topp:0.7",
                                     "causal topp:0.8+window:3",
                                     "causal within:1+st@alibi@logn",
                                     "last full",
+                                    "narrow full",
+                                    "wide full@rope",
+                                    "narrow topk:3@qknorm:2",
+                                    "wide kmeans:3:2",
+                                    "narrow full/fastmax",
+                                    "wide full/doubly",
+                                    "narrow causal lsh:4:2@rope",
+                                    "wide causal blocktopk:4:2",
                                     "causal last topk:3/entmax15@qknorm:5"};
 enum { PARTS = sizeof parts / sizeof *parts };
 
@@ -253,12 +261,14 @@ static void append(grammar *g, const char *text) {
     strcat(g->text, text);
 }
 
-/* "causal " and "last " are words of the sample model. */
+/* "narrow ", "wide ", "causal ", "last " and so on are words of the sample model. */
 static void draw_spelling(grammar *g) {
     const bool causal = sf_draw_below(&g->draws, 3) == 0;
     g->text[0] = '\0';
+    if (sf_draw_below(&g->draws, 4) == 0) append(g, ONE_OF(g, "narrow ", "wide "));
     if (causal) append(g, "causal ");
-    if (sf_draw_below(&g->draws, 4) == 0) append(g, "last ");
+    if (sf_draw_below(&g->draws, 3) == 0)
+        append(g, causal ? ONE_OF(g, "last ", "each ") : ONE_OF(g, "last ", "cls ", "each "));
     append(g, causal ? ONE_OF(g, "full", "banded:3", "block:4", "topk:3", "bottomk:2", "random:3", "topp:0.6",
                               "within:0.8", "blocktopk:3:2", "blocktopk:2:3", "lsh:4:2", "lsh:6:1")
                      : ONE_OF(g, "full", "banded:4", "block:3", "topk:4", "bottomk:3", "random:2", "topp:0.3",
@@ -284,8 +294,8 @@ static void draw_spelling(grammar *g) {
 static void check_round_trip(const char *text) {
     sf_attention attention, again;
     char spelling[SF_SPELLING_SIZE];
-    sample_word(&text, "causal ");
-    sample_word(&text, "last ");
+    static const char *const words[] = {"narrow ", "wide ", "causal ", "last ", "cls ", "each "};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) sample_word(&text, words[i]);
     assert_int_equal(sf_attention_parse(&attention, text), SF_OK);
     sf_attention_spell(spelling, &attention);
     assert_string_equal(spelling, text);
@@ -363,6 +373,32 @@ static void causal_models_do_not_see_later_tokens(void **state) {
     }
 }
 
+/* Around the edges of tiles of 96 queries and 128 keys; beyond 640 positions the backward pass scores again. */
+static void causal_tiles_equal_the_reference(void **state) {
+    (void)state;
+    static const size_t lengths[] = {95, 96, 97, 128, 129, 193, 257, 700};
+    for (uint32_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const sample_case c = {"causal full", lengths[i], 16, 8, 1, 1, 2, SF_GELU, SF_PRE_NORM, i % 2 * 0.1, 800 + i};
+        describe_case(&c);
+        check_case(&c);
+    }
+}
+
+static void causal_tiles_do_not_see_later_tokens(void **state) {
+    (void)state;
+    static const size_t positions[] = {0, 94, 95, 96, 127, 128, 200, 298};
+    const sample_case c = {"causal last full", 300, 9, 7, 2, 2, 2, SF_GELU, SF_PRE_NORM, 0, 6};
+    sample s;
+    sample_open(&s, &c);
+    for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
+        float one[6], other[6];
+        logits_at(one, &s, positions[i], 0);
+        logits_at(other, &s, positions[i], 3);
+        assert_memory_equal(one, other, sizeof one);
+    }
+    sample_close(&s);
+}
+
 /* At its limit a mechanism is full attention, and entmax near 1 is close to softmax. */
 static void limits_equal_full_attention(void **state) {
     (void)state;
@@ -400,6 +436,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_equals_the_reference),      cmocka_unit_test(long_sequences_equal_the_reference),
         cmocka_unit_test(random_spellings_equal_the_reference), cmocka_unit_test(causal_models_do_not_see_later_tokens),
+        cmocka_unit_test(causal_tiles_equal_the_reference),     cmocka_unit_test(causal_tiles_do_not_see_later_tokens),
         cmocka_unit_test(limits_equal_full_attention),          cmocka_unit_test(wide_rows_equal_the_reference),
         cmocka_unit_test(no_query_keeps_more_than_announced),
     };

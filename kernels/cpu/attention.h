@@ -35,6 +35,8 @@
 #define sf_matrix_backward        ISA(sf_matrix_backward)
 #define sf_factored_forward       ISA(sf_factored_forward)
 #define sf_factored_backward      ISA(sf_factored_backward)
+#define sf_lone_forward           ISA(sf_lone_forward)
+#define sf_lone_backward          ISA(sf_lone_backward)
 #define sf_kept_forward           ISA(sf_kept_forward)
 #define sf_kept_clear             ISA(sf_kept_clear)
 #define sf_kept_backward          ISA(sf_kept_backward)
@@ -44,8 +46,8 @@ typedef struct sf_head {
     const sf_job *job;
     size_t first_query, queries; /* that are computed; the dense kernel computes all */
     const sf_trace *trace;
-    size_t stride;         /* of q, k, v rows: 3 * H * Cp */
-    size_t context_stride; /* H * Cp */
+    size_t stride;         /* of q, k, v rows: 3 * H * Dp */
+    size_t context_stride; /* H * Dp */
     size_t block, slot;    /* slot: sequence * H + head */
     const float *q, *k, *v;
     float *context;
@@ -99,6 +101,23 @@ void sf_matrix_backward(const sf_head *head);
 void sf_factored_forward(const sf_head *head);
 void sf_factored_backward(const sf_head *head);
 
+typedef struct sf_attention_kernels {
+    void (*forward)(const sf_head *head), (*backward)(const sf_head *head);
+} sf_attention_kernels;
+
+static inline sf_attention_kernels sf_attention_kernels_of(const sf_cpu_plan *plan, bool drops_weights) {
+    if (plan->dense) return (sf_attention_kernels){sf_dense_forward, sf_dense_backward};
+    if (plan->slices != NULL && !drops_weights)
+        return (sf_attention_kernels){sf_factored_forward, sf_factored_backward};
+    if (plan->matrix) return (sf_attention_kernels){sf_matrix_forward, sf_matrix_backward};
+    if (plan->rowwise) return (sf_attention_kernels){sf_rowwise_forward, sf_rowwise_backward};
+    return (sf_attention_kernels){sf_kept_forward, sf_kept_backward};
+}
+
+/* Attention of a head between plain arrays, without the rest of a model. */
+void sf_lone_forward(const sf_lone_head *lone);
+void sf_lone_backward(const sf_lone_head *lone);
+
 /* One query of the kernels above. */
 typedef struct sf_row {
     size_t query, count;
@@ -133,9 +152,9 @@ void sf_lists_queries_backward(const sf_row *rows, size_t count, const sf_head *
 void sf_lists_keys_backward(const sf_row *rows, const sf_row *through, size_t count, const sf_head *head);
 
 /* Turns queries and keys of some rows in place, as the transforms of queries and keys say, and back. */
-void sf_turn(float *qkv /* [R,3,H,Cp] */, float *norms /* [R,2,H] */, const sf_cpu_plan *plan, size_t first_row,
+void sf_turn(float *qkv /* [R,3,H,Dp] */, float *norms /* [R,2,H] */, const sf_cpu_plan *plan, size_t first_row,
              size_t R);
-void sf_turn_backward(float *dqkv /* [R,3,H,Cp] */, const float *qkv, const float *norms, const sf_cpu_plan *plan,
+void sf_turn_backward(float *dqkv /* [R,3,H,Dp] */, const float *qkv, const float *norms, const sf_cpu_plan *plan,
                       size_t first_row, size_t R);
 
 #endif

@@ -15,7 +15,7 @@ enum {
 
 typedef struct blocked_head {
     const sf_head *head;
-    size_t T, Cp, width, m, K, count; /* keys of a block, kept blocks, kept keys, blocks */
+    size_t T, Dp, width, m, K, count; /* keys of a block, kept blocks, kept keys, blocks */
     uint32_t *chosen;                 /* [T,m]: ascending */
     float *weights, *dropped;         /* [T,K]: before and after dropout; the same without */
     float *slopes;                    /* [T,K]: gradients of the scores */
@@ -30,7 +30,7 @@ static blocked_head open(const sf_head *head) {
     return (blocked_head){
         .head = head,
         .T = T,
-        .Cp = plan->rows.Cp,
+        .Dp = plan->rows.Dp,
         .width = plan->block_width,
         .m = plan->block_m,
         .K = K,
@@ -153,10 +153,10 @@ INLINE void dots_of_tile(float *out /* [T,K] */, const float *x, size_t x_row, c
 
 static void take_dots(float *out, const float *x, size_t x_row, const blocked_head *b, const uint32_t *first,
                       const uint32_t *places) {
-    if (b->Cp == COMMON_N)
+    if (b->Dp == COMMON_N)
         dots_of_tile(out, x, x_row, b, first, places, COMMON_N);
     else
-        dots_of_tile(out, x, x_row, b, first, places, b->Cp);
+        dots_of_tile(out, x, x_row, b, first, places, b->Dp);
 }
 
 /* out += the sum over keys of factors * rows, `vectors` columns wide; rows and vectors are constants where this is
@@ -205,9 +205,9 @@ static void mix_tile(float *out, size_t out_row, const float *factors /* [T,K] *
                 more[i] = places[at + i] % b->m > 0;
             }
             if (rows == AT_ONCE)
-                mix_columns_of(g, rows_of_block, b->head->stride, count, more, AT_ONCE, b->Cp);
+                mix_columns_of(g, rows_of_block, b->head->stride, count, more, AT_ONCE, b->Dp);
             else
-                mix_columns_of(g, rows_of_block, b->head->stride, count, more, 1, b->Cp);
+                mix_columns_of(g, rows_of_block, b->head->stride, count, more, 1, b->Dp);
             next = at + rows;
         }
     }
@@ -258,7 +258,7 @@ static void share(const blocked_head *b, size_t parts, sf_take_parts *take_parts
 }
 
 static void transpose(blocked_head *b, float *out, const float *rows) {
-    sf_transpose_to_panels(out, 1.0F, rows, b->head->stride, b->T, b->Cp);
+    sf_transpose_to_panels(out, 1.0F, rows, b->head->stride, b->T, b->Dp);
     b->panels = out;
 }
 
@@ -346,7 +346,7 @@ static void block_backward(float *drows, const float *factors, const float *x, s
             a.rows[i] = x + place / b->m * x_row;
             a.factors[i] = factors + place * b->width;
         }
-        add_addends(out, b->head->stride, &a, keys_in(b, (uint32_t)block), b->Cp);
+        add_addends(out, b->head->stride, &a, keys_in(b, (uint32_t)block), b->Dp);
     }
 }
 

@@ -19,9 +19,9 @@ static const sf_row_space *space_of(const sf_head *head) {
 }
 
 void sf_score_tile(const sf_head *head, sf_right keys_t, size_t first, size_t queries) {
-    const size_t Cp = head->job->plan->rows.Cp, Tp = head->job->plan->rows.Tp;
+    const size_t Dp = head->job->plan->rows.Dp, Tp = head->job->plan->rows.Tp;
     sf_gemm(head->job->work->tile, Tp, sf_upright(head->q + first * head->stride, head->stride), keys_t, NULL, false,
-            queries, Tp, Cp);
+            queries, Tp, Dp);
 }
 
 static sf_scored_keys scored(const sf_head *head, size_t query, const uint32_t *keys, size_t count) {
@@ -294,7 +294,7 @@ void sf_row_scores_backward(const sf_row *row, const sf_head *head, const float 
  * list of the row stay. */
 static sf_row gone_straight_through(const sf_row *row, const sf_head *head, const float *raw) {
     const sf_shape *s = &head->job->plan->model->shape;
-    const size_t Cp = head->job->plan->rows.Cp, visible = sf_attention_visible(&s->attention, row->query, s->T);
+    const size_t Dp = head->job->plan->rows.Dp, visible = sf_attention_visible(&s->attention, row->query, s->T);
     const float *dcontext = head->dcontext + row->query * head->context_stride;
     assert(raw != NULL); /* the plan scores all keys for it */
     sf_row all = *row;
@@ -307,7 +307,7 @@ static sf_row gone_straight_through(const sf_row *row, const sf_head *head, cons
     sf_row_factors(&all, head);
     for (size_t j = 0; j < visible; j++) {
         const float factor = all.factors != NULL ? all.factors[j] : 1.0F;
-        all.slopes[j] = factor * sf_dot(dcontext, head->v + j * head->stride, Cp);
+        all.slopes[j] = factor * sf_dot(dcontext, head->v + j * head->stride, Dp);
     }
     softmax_backward(all.slopes, all.weights, visible);
     return all;

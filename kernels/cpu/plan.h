@@ -23,7 +23,8 @@ enum {
 
 typedef struct sf_rows { /* padded widths and rows of the model */
     size_t Cp, Fp, Tp;   /* C, F, T rounded up to 16 */
-    size_t HCp;          /* H * Cp: one of q, k, v */
+    size_t Dp;           /* D likewise */
+    size_t HDp;          /* H * Dp: one of q, k, v */
 } sf_rows;
 
 typedef struct sf_packed_weight { /* in the layout of a right factor */
@@ -33,13 +34,18 @@ typedef struct sf_packed_weight { /* in the layout of a right factor */
 } sf_packed_weight;
 
 typedef struct sf_packed_block { /* a block's weights as its products read them */
-    sf_packed_weight qkv;        /* [Cp,3,H,Cp]: forward, as the next three */
-    sf_packed_weight o;          /* [H,Cp,Cp] */
+    sf_packed_weight qkv;        /* [Cp,3,H,Dp]: forward, as the next three */
+    sf_packed_weight o;          /* [H,Dp,Cp] */
     sf_packed_weight w1;         /* [Cp,Fp] */
     sf_packed_weight w2;         /* [Fp,Cp] */
-    float *qkv_bias;             /* [3,H,Cp] */
+    float *qkv_bias;             /* [3,H,Dp] */
     sf_packed_weight *back;      /* [SF_BLOCK_WEIGHTS,H]: backward, a group of outputs each */
 } sf_packed_block;
+
+typedef struct sf_packed_head { /* of the readout `each` */
+    sf_packed_weight across;    /* [Cp,classes padded]: forward */
+    sf_packed_weight back;      /* [classes,Cp] */
+} sf_packed_head;
 
 typedef struct sf_reach { /* of the queries of a stretch of rows */
     size_t ahead;         /* rows from here on are after these queries, and kept neither by them nor by earlier ones */
@@ -64,10 +70,10 @@ struct sf_cpu_plan {
     sf_pattern pattern;           /* what the kept kernel walks */
     sf_reach *reach;              /* [stretches of a sequence], of a fixed pattern; NULL: any query may reach any key */
     float *positions;             /* [T,Cp] */
-    float score_scale;            /* inverse temperature / sqrt(C) */
+    float score_scale;            /* inverse temperature / sqrt(D) */
     sf_feature_slice *slices;     /* [slice_count]: of the linear kernel of fastmax; NULL: not used */
     size_t slice_count, features; /* features: of all slices, with padding */
-    float *angles;                /* [T,2,C/2]: cosines and sines of rope; NULL: queries and keys are not rotated */
+    float *angles;                /* [T,2,D/2]: cosines and sines of rope; NULL: queries and keys are not rotated */
     float norm_factors[2]; /* what qknorm multiplies normalized queries and keys by; 0: they are not normalized */
     uint32_t *every;       /* [T]: 0, 1, 2, ... */
     float embedding_scale;
@@ -87,7 +93,7 @@ static inline bool sf_saves_threshold(const sf_attention *attention) {
 typedef struct sf_trace { /* what the backward pass needs of a block, for a group of R = group * T rows */
     float *input;         /* [R,Cp], post-norm only */
     float *normed1, *rstd1;
-    float *qkv;               /* [R,3,H,Cp] */
+    float *qkv;               /* [R,3,H,Dp] */
     float *stats;             /* [group,H,T,2]: dense kernel */
     uint64_t *drawn;          /* [group,H,T,sf_drawn_words]: dense kernel, which weights dropout keeps */
     float *scores;            /* [group,H,T,sf_scored_row]: dense kernel */
@@ -98,9 +104,9 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     uint32_t *counts;         /* [group,H,T]: how many, where that varies; else NULL */
     sf_threshold *thresholds; /* [group,H,T]: rowwise kernel, selectors that keep the scores above one; else NULL */
     uint32_t *blocks;         /* [group,H,T,block_m]: kernel of blocktopk, with weights and factors [group,H,T,kept] */
-    float *sums;              /* [group,H,features * (Cp + 1) + T]: linear kernel of fastmax */
+    float *sums;              /* [group,H,features * (Dp + 1) + T]: linear kernel of fastmax */
     float *norms;             /* [R,2,H]: what qknorm multiplied queries and keys by */
-    float *context;           /* [R,H,Cp] */
+    float *context;           /* [R,H,Dp] */
     float *normed2, *rstd2;   /* [R,Cp], [R] */
     float *hidden;            /* [R,Fp] */
     uint64_t *kept_attention, *kept_hidden, *kept_mlp; /* [R,C or F / 64]: what dropout keeps, one bit per element */
@@ -155,10 +161,10 @@ typedef struct sf_block_space { /* of the kernel of blocktopk */
 } sf_block_space;
 
 typedef struct sf_factored_space { /* of the linear kernel of fastmax */
-    float *features, *across;      /* [SF_QUERY_TILE,widest slice] and a vector on both sides, [Cp,widest slice] */
-    float *contexts;               /* [SF_QUERY_TILE,Cp] */
-    float *row, *done;             /* [Cp] */
-    float *dS, *dz, *dtotals;      /* [features,Cp], [features], [T] */
+    float *features, *across;      /* [SF_QUERY_TILE,widest slice] and a vector on both sides, [Dp,widest slice] */
+    float *contexts;               /* [SF_QUERY_TILE,Dp] */
+    float *row, *done;             /* [Dp] */
+    float *dS, *dz, *dtotals;      /* [features,Dp], [features], [T] */
 } sf_factored_space;
 
 typedef struct sf_workspace { /* one worker's */
@@ -166,8 +172,8 @@ typedef struct sf_workspace { /* one worker's */
     float *x, *dx;            /* [R,Cp] */
     float *branch, *dbranch;  /* [stretch of R,Cp] */
     float *active, *dhidden;  /* [stretch of R,Fp] */
-    float *dqkv;              /* [R,3,H,Cp] */
-    float *dcontext;          /* [R,H,Cp] */
+    float *dqkv;              /* [R,3,H,Dp] */
+    float *dcontext;          /* [R,H,Dp] */
     float *keys_t, *values_t; /* one head's, transposed, in panels of 64 positions */
     float *tile;              /* [SF_QUERY_TILE,SF_KEY_TILE], or Tp where keys are chosen by score */
     float *dtile;             /* the dense kernel's, as tile */
@@ -184,46 +190,68 @@ typedef struct sf_workspace { /* one worker's */
     sf_matrix_space matrix;
     sf_factored_space factored;
     sf_block_space blocked;
-    double *vectors[2];       /* [T,C]: one head's queries and keys, for selectors that look at them */
+    double *vectors[2];       /* [T,D]: one head's queries and keys, for selectors that look at them */
     unsigned char *scratch;   /* of the selector */
     double *pooled, *dpooled; /* [C] */
     double *logits;           /* [classes] */
+    float *tile_rows;         /* [SF_GROUP_ROWS,Cp]: what the readout `each` reads at a time, */
+    float *tile_logits;       /* [SF_GROUP_ROWS,classes padded] */
+    uint32_t *tile_listed;    /* [SF_GROUP_ROWS]: and which rows of the group these are */
 } sf_workspace;
 
 typedef struct sf_job { /* one group of sequences on one worker */
     const sf_cpu_plan *plan;
     const sf_packed_block *packed; /* [L] */
+    const sf_packed_head *head;    /* of the readout `each` */
     const float *params;           /* [size] */
     const sf_workspace *work;
     sf_offer *offer;       /* of its queries and rows to idle workers */
     const int32_t *tokens; /* [n,T] */
-    const int32_t *labels; /* [n] */
+    const int32_t *labels; /* [n,sf_shape_labels()] */
     const uint32_t *last;  /* [n]: what the readout `last` reads; NULL: the last position before the globals */
     size_t n;              /* sequences, at most plan->group */
     size_t first;          /* index of the first one within the batch */
     const sf_moment *moment;
-    double *losses;              /* [n] */
-    bool *correct;               /* [n] */
-    float *logits;               /* [n,classes], may be NULL */
+    double *losses;              /* [n]: of all labels of a sequence, */
+    uint32_t *correct;           /* [n]: and how many are guessed */
+    float *logits;               /* [n,labels,classes], may be NULL */
     float *gradient;             /* [size], added to; NULL: forward only */
     bool fresh;                  /* the gradient is not set yet, except that embedding and head are 0 */
-    double gradient_scale;       /* 1 / B */
+    double gradient_scale;       /* 1 / labels of the batch */
     const sf_observer *observer; /* may be NULL */
     size_t worker;
     const atomic_int *stop; /* asks to give up: the results are then invalid; may be NULL */
 } sf_job;
 
-/* The memory of the rowwise and the matrix kernel. */
-void sf_lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan);
+/* What the attention kernels need besides: of a trace for the backward pass, and of a worker. */
+void sf_lay_out_choices(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan);
+void sf_lay_out_attention(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan);
+
+typedef struct sf_lone_head {  /* attention alone: one head of one sequence, between arrays that are not ours */
+    sf_job job;                /* plan, work, offer */
+    const sf_cpu_plan *single; /* the plan as if there were one head: what queries and keys are turned by */
+    sf_trace trace;            /* of all heads of the sequence */
+    size_t head;
+    sf_index key_index;
+    float *qkv, *dqkv;         /* [T,3,Cp] */
+    float *context, *dcontext; /* [T,Cp] */
+    float *norms;              /* [T,2] */
+    const float *q, *k, *v;    /* [T,D] */
+    float *out;                /* [T,D]: written forward, read backward */
+    float *dq, *dk, *dv;       /* [T,D] */
+    const float *dout;         /* [T,D] */
+} sf_lone_head;
 
 typedef struct sf_cpu_kernels { /* one instruction set */
     const char *name;
     void (*pack)(sf_packed_block *packed, const sf_cpu_plan *plan, const float *params, size_t block);
+    void (*pack_head)(sf_packed_head *packed, const sf_cpu_plan *plan, const float *params);
     void (*run)(const sf_job *job);
     void (*help)(sf_offer *offer, const sf_workspace *mine); /* once inside */
     void (*add)(float *x, const float *y, size_t count);     /* x += y, count a multiple of 16 */
     double (*peak_work)(size_t rounds);                      /* multiply-adds alone; returns the number of operations */
     size_t (*prepared_size)(size_t K, size_t N);             /* floats */
+    void (*attend)(const sf_lone_head *lone), (*attend_backward)(const sf_lone_head *lone);
     void (*select)(uint32_t *keys, const float *scores, size_t row, bool greatest, size_t queries, size_t T,
                    size_t K); /* as sf_select */
 } sf_cpu_kernels;

@@ -17,7 +17,7 @@ struct sf_cpu_team {
     size_t size;            /* of the largest model */
     size_t chunk_slots;     /* one per chunk, or a single one that is reused if there is only one worker */
     double *losses;         /* [capacity] */
-    bool *correct;          /* [capacity] */
+    uint32_t *correct;      /* [capacity] */
     const atomic_int *stop; /* may be NULL */
 };
 
@@ -25,27 +25,15 @@ struct sf_cpu_team {
 
 static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan) {
     const sf_shape *s = &plan->model->shape;
-    const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
-    const size_t listed = plan->pattern.offsets != NULL ? plan->pattern.offsets[s->T] : 0;
-    const size_t kept = plan->group * s->H * sf_larger(listed, s->T * plan->block_width * plan->block_m);
+    const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp, HDp = plan->rows.HDp;
     *t = (sf_trace){0};
     if (s->norm == SF_POST_NORM) TAKE(t->input, R * Cp);
     TAKE(t->normed1, R * Cp);
     TAKE(t->rstd1, R);
-    TAKE(t->qkv, R * 3 * HCp);
-    TAKE(t->stats, plan->dense ? 2 * s->H * R : 0);
-    TAKE(t->drawn, plan->dense ? s->H * R * sf_drawn_words(s->T) : 0);
-    TAKE(t->scores, plan->dense ? s->H * R * sf_scored_row(s->T) : 0);
-    TAKE(t->weights, kept);
-    TAKE(t->factors, kept);
-    if (s->attention.weighting != &sf_weighting_softmax) TAKE(t->kept_scores, kept);
-    if (plan->pattern.offsets != NULL && plan->pattern.keys == NULL) TAKE(t->keys, kept);
-    if (plan->rowwise && sf_saves_threshold(&s->attention)) TAKE(t->thresholds, R * s->H);
-    TAKE(t->blocks, R * s->H * plan->block_m);
-    TAKE(t->sums, plan->slices != NULL ? plan->group * s->H * (plan->features * (Cp + 1) + s->T) : 0);
+    TAKE(t->qkv, R * 3 * HDp);
+    sf_lay_out_choices(t, arena, plan);
     TAKE(t->norms, plan->norm_factors[0] != 0 ? R * 2 * s->H : 0);
-    if (plan->pattern.varies) TAKE(t->counts, R * s->H);
-    TAKE(t->context, R * HCp);
+    TAKE(t->context, R * HDp);
     TAKE(t->normed2, R * Cp);
     TAKE(t->rstd2, R);
     TAKE(t->hidden, R * Fp);
@@ -56,7 +44,7 @@ static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan)
 
 static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan) {
     const sf_shape *s = &plan->model->shape;
-    const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp, Tp = plan->rows.Tp;
+    const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp;
     const size_t stretch = R < SF_GROUP_ROWS ? R : SF_GROUP_ROWS;
     TAKE(w->traces, s->L);
     for (size_t l = 0; l < s->L; l++) {
@@ -69,33 +57,17 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->dbranch, stretch * Cp);
     TAKE(w->active, stretch * Fp);
     TAKE(w->dhidden, stretch * Fp);
-    TAKE(w->dqkv, R * 3 * plan->rows.HCp);
-    TAKE(w->dcontext, R * plan->rows.HCp);
-    const bool by_score = plan->scores_all;
-    TAKE(w->keys_t, plan->dense || by_score || plan->block_m > 0 ? Cp * ((s->T + 63) / 64 * 64) : 0);
-    TAKE(w->values_t, plan->dense ? Cp * ((s->T + 63) / 64 * 64) : 0);
-    TAKE(w->tile, SF_QUERY_TILE * (plan->dense ? SF_KEY_TILE : by_score ? Tp : 0));
-    TAKE(w->dtile, plan->dense ? (size_t)SF_QUERY_TILE * SF_KEY_TILE : 0);
-    size_t (*const prepared_size)(size_t K, size_t N) = plan->kernels->prepared_size;
-    TAKE(w->across[0], plan->dense || by_score ? prepared_size(Cp, Tp) : 0);
-    TAKE(w->across[1], plan->dense ? prepared_size(Cp, Tp) : 0);
-    for (size_t i = 0; i < 2 && plan->dense; i++) {
-        TAKE(w->upright[i], prepared_size(s->T, Cp));
-        TAKE(w->queries[i], prepared_size(SF_QUERY_TILE, Cp));
-        TAKE(w->left_queries[i], prepared_size(Cp, SF_QUERY_TILE));
-    }
-    TAKE(w->turns, R / sf_smaller(SF_GROUP_ROWS, SF_QUERY_TILE) + 1);
+    TAKE(w->dqkv, R * 3 * plan->rows.HDp);
+    TAKE(w->dcontext, R * plan->rows.HDp);
+    sf_lay_out_attention(w, arena, plan);
     TAKE(w->kept_embedding, R * sf_kept_words(s->C));
-    TAKE(w->drow, s->T);
-    for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);
-    TAKE(w->kept, 2 * s->T);
-    sf_lay_out_rowwise(w, arena, plan);
-    const bool by_vectors = (s->attention.selector->selects_by & SF_BY_VECTORS) != 0;
-    for (size_t i = 0; i < 2; i++) TAKE(w->vectors[i], by_vectors ? s->T * s->C : 0);
-    TAKE(w->scratch, sf_head_scratch_size(&s->attention, s->T, s->C, s->H));
     TAKE(w->pooled, s->C);
     TAKE(w->dpooled, s->C);
     TAKE(w->logits, s->classes);
+    const size_t tile = s->readout == SF_READ_EACH ? stretch : 0;
+    TAKE(w->tile_rows, tile * Cp);
+    TAKE(w->tile_logits, tile * sf_padded(s->classes));
+    TAKE(w->tile_listed, tile);
 }
 
 static void take_forward(sf_packed_weight *w, sf_arena *arena, const sf_cpu_plan *plan, size_t K, size_t N) {
@@ -115,20 +87,30 @@ static void take_backward(sf_packed_block *b, sf_arena *arena, const sf_cpu_plan
     }
 }
 
+static void lay_out_head(sf_packed_head *head, sf_arena *arena, const sf_cpu_plan *plan) {
+    const size_t Cp = plan->rows.Cp, classes = plan->model->shape.classes;
+    *head = (sf_packed_head){0};
+    if (plan->model->shape.readout != SF_READ_EACH) return;
+    TAKE(head->across.transposed, Cp * ((classes + SF_PANEL - 1) / SF_PANEL * SF_PANEL));
+    TAKE(head->across.room, plan->kernels->prepared_size(Cp, sf_padded(classes)));
+    TAKE(head->back.room, plan->kernels->prepared_size(classes, Cp));
+}
+
 /* Returns the blocks' packed weights. */
-static sf_packed_block *lay_out_packed(sf_arena *arena, const sf_cpu_plan *plan) {
-    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
+static sf_packed_block *lay_out_packed(sf_packed_head *head, sf_arena *arena, const sf_cpu_plan *plan) {
+    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HDp = plan->rows.HDp;
     sf_packed_block *blocks;
     TAKE(blocks, plan->model->shape.L);
     for (size_t l = 0; l < plan->model->shape.L; l++) {
         sf_packed_block measured = {0}, *b = blocks != NULL ? &blocks[l] : &measured;
-        take_forward(&b->qkv, arena, plan, Cp, 3 * HCp);
-        take_forward(&b->o, arena, plan, HCp, Cp);
+        take_forward(&b->qkv, arena, plan, Cp, 3 * HDp);
+        take_forward(&b->o, arena, plan, HDp, Cp);
         take_forward(&b->w1, arena, plan, Cp, Fp);
         take_forward(&b->w2, arena, plan, Fp, Cp);
-        TAKE(b->qkv_bias, 3 * HCp);
+        TAKE(b->qkv_bias, 3 * HDp);
         take_backward(b, arena, plan);
     }
+    lay_out_head(head, arena, plan);
     return blocks;
 }
 #undef TAKE
@@ -141,8 +123,9 @@ typedef struct team_needs {     /* of one plan, or the largest of several */
 static team_needs needs_of(const sf_cpu_plan *plan) {
     team_needs needs = {.size = plan->model->size};
     sf_workspace unused;
+    sf_packed_head unused_head;
     lay_out_workspace(&unused, &needs.workspace, plan);
-    lay_out_packed(&needs.packed, plan);
+    lay_out_packed(&unused_head, &needs.packed, plan);
     return needs;
 }
 
@@ -198,7 +181,7 @@ bool sf_cpu_team_fits(const sf_cpu_team *team, const sf_cpu_plan *plan, size_t B
 size_t sf_cpu_team_bytes(const sf_cpu_plan *plan, size_t workers, size_t B) {
     const team_needs needs = needs_of(plan);
     return workers * (needs.workspace.used + sizeof(sf_offer)) + needs.packed.used +
-           slots_for(workers) * needs.size * sizeof(float) + B * (sizeof(double) + sizeof(bool));
+           slots_for(workers) * needs.size * sizeof(float) + B * (sizeof(double) + sizeof(uint32_t));
 }
 
 void sf_cpu_team_destroy(sf_cpu_team *team) {
@@ -238,12 +221,13 @@ static void run_stretch(const sf_job *prototype, const sf_batch *batch, float *l
         job.first = first;
         job.fresh = first == part.first;
         job.n = part.end - first < job.plan->group ? part.end - first : job.plan->group;
-        job.tokens = batch->tokens + first * s->T;
-        job.labels = batch->labels + first;
-        job.last = batch->last != NULL ? batch->last + first : NULL;
+        const sf_batch now = sf_batch_part(batch, s, first, job.n);
+        job.tokens = now.tokens;
+        job.labels = now.labels;
+        job.last = now.last;
         job.losses = team->losses + first;
         job.correct = team->correct + first;
-        job.logits = logits != NULL ? logits + first * s->classes : NULL;
+        job.logits = logits != NULL ? logits + first * sf_shape_labels(s) * s->classes : NULL;
         job.plan->kernels->run(&job);
     }
 }
@@ -276,14 +260,30 @@ static void clear_embedding_and_head(float *gradient, const sf_model *model) {
     memset(gradient + head, 0, (model->size - head) * sizeof *gradient);
 }
 
+/* What is packed before a batch, each part by one worker: the blocks, and the head of the readout `each`. */
+static size_t packed_parts(const sf_cpu_plan *plan) {
+    const sf_shape *s = &plan->model->shape;
+    return s->L + (s->readout == SF_READ_EACH ? 1 : 0);
+}
+
+static void pack_part(sf_packed_block *packed /* [L] */, sf_packed_head *head, const sf_cpu_plan *plan,
+                      const float *params, size_t i) {
+    if (i < plan->model->shape.L)
+        plan->kernels->pack(&packed[i], plan, params, i);
+    else
+        plan->kernels->pack_head(head, plan, params);
+}
+
 typedef struct step { /* what the chunks of a batch share */
     sf_cpu_team *team;
     const sf_cpu_plan *plan;
     const sf_packed_block *packed; /* [L] */
-    const float *params;           /* [size] */
+    const sf_packed_head *head;
+    const float *params; /* [size] */
     const sf_batch *batch;
     const sf_moment *moment;
     size_t chunks;
+    size_t labelled; /* labels of the whole batch: what the loss is the mean over */
 } step;
 
 /* The gradient of one chunk, by the calling worker. */
@@ -291,35 +291,39 @@ static void run_chunk(float *gradient /* [size] */, const step *s, const sf_work
     clear_embedding_and_head(gradient, s->plan->model);
     const sf_job job = {.plan = s->plan,
                         .packed = s->packed,
+                        .head = s->head,
                         .params = s->params,
                         .work = work,
                         .offer = &s->team->offers[worker_now(s->team)],
                         .moment = s->moment,
                         .gradient = gradient,
-                        .gradient_scale = 1.0 / (double)s->batch->B,
+                        .gradient_scale = sf_mean_over(1, s->labelled),
                         .stop = s->team->stop};
     run_stretch(&job, s->batch, NULL, s->team, chunk_of(s->batch->B, s->chunks, c));
 }
 
 static step step_of(sf_cpu_team *team, const sf_cpu_plan *plan, const float *params, const sf_batch *batch,
-                    const sf_moment *moment, sf_packed_block *packed) {
+                    const sf_moment *moment, sf_packed_block *packed, const sf_packed_head *head) {
     assert(batch->B <= team->capacity && plan->model->size % SF_PADDING == 0);
     return (step){.team = team,
                   .plan = plan,
                   .packed = packed,
+                  .head = head,
                   .params = params,
                   .batch = batch,
                   .moment = moment,
-                  .chunks = sf_cpu_chunk_count(batch->B)};
+                  .chunks = sf_cpu_chunk_count(batch->B),
+                  .labelled = sf_batch_labelled(batch, &plan->model->shape)};
 }
 
 void sf_cpu_gradient(sf_cpu_team *team, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
     const sf_cpu_kernels *kernels = plan->kernels;
-    const size_t B = batch->B, L = plan->model->shape.L, size = plan->model->size;
-    sf_packed_block *packed = lay_out_packed(rewound(&team->shared), plan);
-    const step now = step_of(team, plan, params, batch, moment, packed);
-    const size_t chunks = now.chunks;
+    const size_t B = batch->B, size = plan->model->size;
+    sf_packed_head head;
+    sf_packed_block *packed = lay_out_packed(&head, rewound(&team->shared), plan);
+    const step now = step_of(team, plan, params, batch, moment, packed, &head);
+    const size_t chunks = now.chunks, packing = packed_parts(plan);
     atomic_store(&team->underway, chunks);
 
 #pragma omp parallel num_threads((int)team->workers) if (team->workers > 1)
@@ -327,7 +331,7 @@ void sf_cpu_gradient(sf_cpu_team *team, double *loss, float *gradient /* [size] 
         sf_workspace work;
         lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
 #pragma omp for schedule(static)
-        for (size_t l = 0; l < L; l++) kernels->pack(&packed[l], plan, params, l);
+        for (size_t i = 0; i < packing; i++) pack_part(packed, &head, plan, params, i);
 
 #pragma omp for schedule(dynamic, 1) nowait
         for (size_t c = 0; c < chunks; c++) {
@@ -354,7 +358,7 @@ void sf_cpu_gradient(sf_cpu_team *team, double *loss, float *gradient /* [size] 
     }
     *loss = 0;
     for (size_t n = 0; n < B; n++) *loss += team->losses[n];
-    *loss /= (double)B;
+    *loss = sf_mean_over(*loss, now.labelled);
 }
 
 size_t sf_cpu_chunk_count(size_t B) {
@@ -369,9 +373,10 @@ void sf_cpu_chunk_bounds(size_t *first, size_t *end, size_t B, size_t c) {
 
 void sf_cpu_some_chunks(sf_cpu_team *team, const sf_cpu_chunks *mine, const sf_cpu_plan *plan,
                         const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
-    const size_t L = plan->model->shape.L;
-    sf_packed_block *packed = lay_out_packed(rewound(&team->shared), plan);
-    const step now = step_of(team, plan, params, batch, moment, packed);
+    sf_packed_head head;
+    sf_packed_block *packed = lay_out_packed(&head, rewound(&team->shared), plan);
+    const step now = step_of(team, plan, params, batch, moment, packed, &head);
+    const size_t packing = packed_parts(plan);
     atomic_store(&team->underway, now.chunks);
 
 #pragma omp parallel num_threads((int)team->workers) if (team->workers > 1)
@@ -379,7 +384,7 @@ void sf_cpu_some_chunks(sf_cpu_team *team, const sf_cpu_chunks *mine, const sf_c
         sf_workspace work;
         lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
 #pragma omp for schedule(static)
-        for (size_t l = 0; l < L; l++) plan->kernels->pack(&packed[l], plan, params, l);
+        for (size_t i = 0; i < packing; i++) pack_part(packed, &head, plan, params, i);
 
 #pragma omp for schedule(dynamic, 1) nowait
         for (size_t c = 0; c < now.chunks; c++) {
@@ -405,10 +410,10 @@ void sf_cpu_add_chunks(const sf_cpu_plan *plan, float *sum /* [width] */,
 
 static void run_forward(sf_cpu_team *team, const sf_observer *observer, float *logits, const sf_cpu_plan *plan,
                         const float *params, const sf_batch *batch, const sf_moment *moment) {
-    const sf_cpu_kernels *kernels = plan->kernels;
-    const size_t L = plan->model->shape.L, groups = (batch->B + plan->group - 1) / plan->group;
+    const size_t packing = packed_parts(plan), groups = (batch->B + plan->group - 1) / plan->group;
     assert(batch->B <= team->capacity);
-    sf_packed_block *packed = lay_out_packed(rewound(&team->shared), plan);
+    sf_packed_head head;
+    sf_packed_block *packed = lay_out_packed(&head, rewound(&team->shared), plan);
     atomic_store(&team->underway, groups);
 
 #pragma omp parallel num_threads((int)team->workers) if (team->workers > 1)
@@ -416,12 +421,13 @@ static void run_forward(sf_cpu_team *team, const sf_observer *observer, float *l
         sf_workspace work;
         lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
 #pragma omp for schedule(static)
-        for (size_t l = 0; l < L; l++) kernels->pack(&packed[l], plan, params, l);
+        for (size_t i = 0; i < packing; i++) pack_part(packed, &head, plan, params, i);
 
 #pragma omp for schedule(dynamic, 1) nowait
         for (size_t g = 0; g < groups; g++) {
             const sf_job job = {.plan = plan,
                                 .packed = packed,
+                                .head = &head,
                                 .params = params,
                                 .work = &work,
                                 .offer = &team->offers[worker_now(team)],
@@ -437,18 +443,20 @@ static void run_forward(sf_cpu_team *team, const sf_observer *observer, float *l
     }
 }
 
-void sf_cpu_evaluate(sf_cpu_team *team, sf_evaluation *out, float *logits /* [B,classes] */, const sf_cpu_plan *plan,
-                     const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+void sf_cpu_evaluate(sf_cpu_team *team, sf_evaluation *out, float *logits /* [B,labels,classes] */,
+                     const sf_cpu_plan *plan, const float *params /* [size] */, const sf_batch *batch,
+                     const sf_moment *moment) {
     run_forward(team, NULL, logits, plan, params, batch, moment);
-    *out = (sf_evaluation){0};
+    *out = (sf_evaluation){.labelled = sf_batch_labelled(batch, &plan->model->shape)};
     for (size_t n = 0; n < batch->B; n++) {
         out->loss += team->losses[n];
         out->correct += team->correct[n];
     }
 }
 
-void sf_cpu_evaluate_each(sf_cpu_team *team, double *losses /* [B] */, bool *correct /* [B] */, const sf_cpu_plan *plan,
-                          const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+void sf_cpu_evaluate_each(sf_cpu_team *team, double *losses /* [B] */, uint32_t *correct /* [B] */,
+                          const sf_cpu_plan *plan, const float *params /* [size] */, const sf_batch *batch,
+                          const sf_moment *moment) {
     run_forward(team, NULL, NULL, plan, params, batch, moment);
     memcpy(losses, team->losses, batch->B * sizeof *losses);
     memcpy(correct, team->correct, batch->B * sizeof *correct);

@@ -16,7 +16,7 @@ class Mechanisms(StoreCase):
         for attention in ("topk:5/doubly", "kmeans:4:2", "topk:5+global:1"):
             with self.subTest(attention):
                 self.refused("train", "even-pairs", "--causal", "--attention", attention, *SMALL, mentions=["later tokens"])
-        self.refused("train", "even-pairs", "--readout", "each", *SMALL, mentions=["mean|last"])
+        self.refused("train", "even-pairs", "--readout", "first", *SMALL, mentions=["mean|last|cls|each"])
 
     def test_listed_with_formula_cost_and_source(self):
         rows = read_json(self.good("list", "attention", "--json").out)
@@ -24,6 +24,14 @@ class Mechanisms(StoreCase):
         for row in rows:
             self.assertTrue(row["formula"] and row["cost"] and row["source"], row)
         self.assertIn("whole matrix", next(row["cost"] for row in rows if row["name"] == "doubly"))
+
+    def test_in_words(self):
+        out = self.good("list", "attention", "topk:5+sink:1/softmax@rope", "full").out.splitlines()
+        self.assertEqual(out[0], "topk:5+sink:1@rope: each query keeps the keys with the 5 largest scores and the first key, weighted "
+                         "by softmax; queries and keys are rotated by their positions beforehand")
+        self.assertEqual(out[1], "full: each query keeps every key, weighted by softmax")
+        self.refused("list", "attention", "topq:5", mentions=["topq", "topk"])
+        self.refused("list", "tasks", "topk:5", mentions=["takes no further words"])
 
     def test_more_epochs_continue_the_run(self):
         for settings in (["--attention", "topp:0.8+sink:1/entmax15@rope"], ["--attention", "lsh:4:2@alibi", "--causal", "--readout", "last"]):

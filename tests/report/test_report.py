@@ -9,9 +9,8 @@ import unittest
 import xml.etree.ElementTree as ET
 
 from page import (CURVES, FIGURES, MEASURED, MECHANISMS, NOT_A_NUMBER, OPTIONS, REGIONS, SETTINGS, STUDY, SURFACES, SWEEPS,
-                  TASKS, Case, Page, StudyCase, in_folder, read_csv, read_json, run, without_times)
+                  SVG, TASKS, Axis, Case, Page, StudyCase, in_folder, points, read_csv, read_json, run, series_of, without_times)
 
-SVG = "{http://www.w3.org/2000/svg}"
 MINUS = "\u2212"
 
 
@@ -22,44 +21,6 @@ def quartiles(values):
 def value_at(curve, epoch, column):
     """A run that has stopped keeps its last value."""
     return curve[min(epoch, len(curve)) - 1][column]
-
-
-class Axis:
-    """Places and values of an axis, from what a reader sees: its ticks. Linear or logarithmic, whichever fits."""
-
-    def __init__(self, svg, horizontal):
-        same, place = ("x1", "x2") if horizontal else ("y1", "y2"), "x1" if horizontal else "y1"
-        children = list(svg)
-        self.ticks = [(float(line.get(place)), self.value(label)) for line, label in zip(children, children[1:])
-                      if line.get("class") == "grid" and line.get(same[0]) == line.get(same[1])]
-        assert len(self.ticks) >= 2, "fewer than two ticks"
-        for self.scale in (float, math.log10):
-            if all(tick > 0 or self.scale is float for _, tick in self.ticks) and \
-               all(abs(self.place(tick) - at) < 0.2 for at, tick in self.ticks):
-                return
-        raise AssertionError(f"the ticks are neither linear nor logarithmic: {self.ticks}")
-
-    @staticmethod
-    def value(label):
-        power = label.find(f"{SVG}tspan")
-        if power is not None:
-            factor = re.fullmatch("(?:([25])·)?10", label.text)
-            return float(factor[1] or 1) * 10.0 ** float(power.text.replace(MINUS, "-"))
-        return float(label.text.replace(MINUS, "-"))
-
-    def place(self, value):
-        (first, low), (last, high) = self.ticks[0], self.ticks[-1]
-        low, high = self.scale(low), self.scale(high)
-        return first + (self.scale(value) - low) / (high - low) * (last - first)
-
-
-def points(path):
-    """M62.0 10.5L70.0 20.0 as pairs of numbers."""
-    return [tuple(map(float, pair.split())) for pair in re.findall(r"[ML]([^MLZ]+)", path)]
-
-
-def series_of(svg):
-    return {group.get("data-name"): group for group in svg.iter(f"{SVG}g") if "series" in group.get("class", "").split()}
 
 
 class Figures(StudyCase):
@@ -195,48 +156,33 @@ class Figures(StudyCase):
             self.assertEqual(number, TASKS.index(task))
 
 
-class LongRuns(Case):
-    def test_long_curves_are_thinned_but_keep_their_ends(self):
-        for epochs in (399, 400, 401, 801):
-            words = ["compare", "even-pairs", "--attention", "full", "--seeds", "2", *OPTIONS, "--stop-at", "0", "--width", "2",
-                     "--mlp-width", "2", "--train-count", "4", "--heldout-count", "4", "--epochs", epochs, "--store",
-                     self.folder / "runs", "--figures", self.folder / f"figures-{epochs}", "--quiet"]
-            self.good(*words, timeout=300)
-            rows = read_csv(self.folder / f"figures-{epochs}" / "even-pairs-training-loss.csv")
-            self.assertEqual([int(row["epoch"]) for row in rows], list(range(1, epochs + 1)))
-            svg = ET.parse(self.folder / f"figures-{epochs}" / "even-pairs-training-loss.svg").getroot()
-            x, y = Axis(svg, True), Axis(svg, False)
-            line = next(path for path in svg.iter(f"{SVG}path") if path.get("class") == "line")
-            drawn = points(line.get("d"))
-            self.assertLessEqual(len(drawn), 401)
-            self.assertEqual(len({place for place, _ in drawn}), len(drawn), "a point is drawn twice")
-            for point, row in ((drawn[0], rows[0]), (drawn[-1], rows[-1])):
-                self.assertLess(math.dist(point, (x.place(int(row["epoch"])), y.place(float(row["median"])))), 0.3)
+MARKS = {"nothing to compare": "–", "too few seeds": "?", "no difference found": "○", "equal": "=", "better": "▲", "worse": "▼",
+         "both at chance": "–"}
 
 
-class ManyGroups(Case):
-    def test_more_groups_than_a_figure_holds(self):
-        rates = [f"{0.01 * i:.3g}" for i in range(1, 21)]
-        self.good("compare", "even-pairs", "--attention", "full,topk:2", "--seeds", "2", *OPTIONS, "--epochs", "3", "--lr",
-                  ",".join(rates), "--out", self.folder / "report.html", "--figures", self.folder / "figures", "--plot")
-        page = Page((self.folder / "report.html").read_bytes())
-        names = [f"{mechanism} lr={rate}" for mechanism in ("full", "topk:2") for rate in rates]
-        self.assertEqual([row[0] for row in page.rows("even-pairs")], names)
-        self.assertEqual(len(page.verdicts()), len(rates))
-        section = page.sections["even-pairs"]
-        legend = [item.text for item in section.find("ul", "legend")[0].find("li")]
-        self.assertEqual(legend, names[:len(legend)])
-        self.assertIn(f"first {len(legend)} of {len(names)}", section.text)
-        for figure in section.find("figure"):
-            if not figure.attributes["id"].startswith("epochs-by-"):
-                self.assertEqual([group.attributes["data-name"] for group in figure.find("g", "series")], legend)
-        for figure in CURVES:
-            rows = read_csv(self.folder / "figures" / f"even-pairs-{figure}.csv")
-            self.assertEqual(list(dict.fromkeys(row["variant"] for row in rows)), names)
-            looks = {(path.get("stroke"), path.get("stroke-dasharray"))
-                     for path in ET.parse(self.folder / "figures" / f"even-pairs-{figure}.svg").iter(f"{SVG}path")
-                     if path.get("class") == "line"}
-            self.assertEqual(len(looks), len(legend), "two series look the same")
+def check_summary(case, page, groups):
+    """The matrix says of every comparison what its verdict says, with a mark besides the colour."""
+    table, = page.root.find("table", "matrix")
+    tasks = list(page.sections)
+    case.assertEqual([cell.text for cell in table.find("thead")[0].find("th")], ["mechanism", *tasks])
+    told = {}
+    for row in table.find("tbody")[0].find("tr"):
+        for task, cell in zip(tasks, row.find("td"), strict=True):
+            told[task, row.find("th")[0].text] = cell
+    case.assertEqual(sorted(told), sorted((row["task"], row["variant"]) for row in groups))
+    for row in groups:
+        cell = told[row["task"], row["variant"]]
+        if row["baseline"]:
+            case.assertIn("baseline", cell.text)
+            continue
+        case.assertEqual([mark.text for mark in cell.find("i")], [MARKS[row["speed"]], MARKS[row["accuracy"]]])
+        for word, p in ((row["speed"], row["p_corrected"]), (row["accuracy"], row["p_accuracy_corrected"])):
+            if word in ("better", "worse", "no difference found"):
+                case.assertIn(f"p\u00a0=\u00a0{p:.2g}", cell.text, row)
+        if row["accuracy"] in ("better", "worse"):
+            case.assertIn(f"{abs(row['accuracy_difference']):.3g} points {'more' if row['accuracy'] == 'better' else 'less'}", cell.text)
+        if row["speed"] in ("better", "worse") and row["converged"] > 0:
+            case.assertRegex(cell.text, r"[\d.]+× " + ("faster" if row["speed"] == "better" else "slower"))
 
 
 class Document(StudyCase):
@@ -248,6 +194,27 @@ class Document(StudyCase):
             for row in self.groups:
                 if row["task"] == task and row["verdict"]:
                     self.assertIn(row["verdict"], section.text)
+
+    def test_summary(self):
+        check_summary(self, self.page, self.groups)
+
+    def test_contents(self):
+        links = [link.attributes["href"] for link in self.page.root.find("nav")[0].find("a")]
+        self.assertEqual(links[0], "#summary")
+        for section in self.page.root.find("section"):
+            self.assertIn("#" + section.attributes["id"], links)
+
+    def test_figures_are_told_in_words(self):
+        """The name of a figure ends with what was found, for those who do not see it."""
+        for task in TASKS:
+            groups = [row for row in self.groups if row["task"] == task]
+            labels = [svg.attributes["aria-label"] for svg in self.page.sections[task].find("svg", "figure")]
+            self.assertEqual(len(labels), len(FIGURES))
+            for label in labels:
+                self.assertTrue(label.startswith(task) and all(name in label for name in MECHANISMS), label)
+            for row in groups:
+                epochs = "not reached" if row["epochs_median"] is None else f"{row['epochs_median']:.4g}"
+                self.assertIn(f"{row['variant']} {epochs}", labels[-1])
 
     def test_tables(self):
         def number(text):
@@ -273,6 +240,14 @@ class Document(StudyCase):
                 for text, name in zip(row[9:12], ("last_heldout", "best_heldout", "gap")):
                     self.assertAlmostEqual(float(text.replace(MINUS, "-")), group[name], delta=0.06)
 
+    def test_mechanisms_in_words(self):
+        """What `list attention` says of each spelling, once per task."""
+        rows = read_json(run("list", "attention", *MECHANISMS, "--json").out)
+        for section in self.page.sections.values():
+            shown, = section.find("details", "words")
+            self.assertEqual([item.text for item in shown.find("dt")], MECHANISMS)
+            self.assertEqual([item.text for item in shown.find("dd")], [row["words"] for row in rows])
+
     def test_the_numbers_are_those_of_the_runs(self):
         curves = self.curves()
         for group in self.groups:
@@ -293,8 +268,11 @@ class Document(StudyCase):
             self.assertNotRegex(rest, r"(?i)https?:|ftp:|[\"'(]//|\burl\(|@import|\bfetch\(|XMLHttpRequest|\bimport\b|eval\(")
         for element in self.page.root:
             for name in element.attributes:
-                self.assertNotIn(name, ("src", "href", "xlink:href", "srcset", "action", "data", "background", "style"))
+                self.assertNotIn(name, ("src", "xlink:href", "srcset", "action", "data", "background", "style"))
                 self.assertFalse(name.startswith("on"), name)
+            if "href" in element.attributes:  # only to places of the page, and these exist
+                self.assertTrue(element.tag == "a" and element.attributes["href"].startswith("#"), element.attributes)
+                self.assertIn(element.attributes["href"][1:], [other.attributes.get("id") for other in self.page.root])
 
     def test_the_command(self):
         self.assertEqual(shlex.split(self.page.command), ["semfocus", *self.words])
@@ -309,7 +287,7 @@ class Document(StudyCase):
             recipe = {**usual, **recipes[task]}
             self.assertEqual(told, {name: (value, recipe[name]) for name, value in SETTINGS.items()
                                     if value != recipe[name] and name != "stop-at"})  # when to stop looking is no recipe
-            listed = {entry.find("dt")[0].text: entry.find("dd")[0].text for entry in section.find("dl")[0].find("div")}
+            listed = {entry.find("dt")[0].text: entry.find("dd")[0].text for dl in section.find("dl") for entry in dl.find("div")}
             for name, value in SETTINGS.items():
                 self.assertEqual(listed[name], value)
             self.assertEqual(listed["attention"], "varies")
@@ -328,6 +306,19 @@ class Document(StudyCase):
         for path in (self.study / "figures").iterdir():
             self.assertNotRegex(path.read_text(encoding="utf-8"), NOT_A_NUMBER, path.name)
         self.assertNotRegex(self.page.visible_text, NOT_A_NUMBER)
+
+
+class Findings(Case):
+    def test_summary_of_significant_differences(self):
+        """Both ways: the baseline is the first mechanism where full attention is not among them."""
+        found = set()
+        for mechanisms in ("full,banded:1", "banded:1,topk:3"):
+            out = self.folder / "report.html"
+            groups = read_json(self.good("compare", "even-pairs,parity", "--attention", mechanisms, "--seeds", "8", *OPTIONS, "--out", out,
+                                         "--store", self.folder / "runs", "--json", timeout=300).out)
+            check_summary(self, Page(out.read_bytes()), groups)
+            found |= {row["speed"] for row in groups}
+        self.assertLessEqual({"better", "worse"}, found)
 
 
 class Escaping(Case):

@@ -431,6 +431,35 @@ static void limits_equal_full_attention(void **state) {
     }
 }
 
+/* The last normalization of doubly is over the keys of a query. */
+static void rows_of_doubly_sum_to_1(void **state) {
+    (void)state;
+    enum { T = 11 };
+    for (uint32_t round = 0; round < 60; round++) {
+        sf_draws draws = sf_draws_at((sf_index){.seed = round, .stream = 82});
+        sf_attention attention;
+        size_t offsets[T + 1] = {0};
+        uint32_t keys[T * T];
+        double scores[T * T], weights[T * T], scratch[1024];
+        assert_int_equal(sf_attention_parse(&attention, round % 2 ? "full/doubly" : "full/doubly:3"), SF_OK);
+        for (uint32_t i = 0; i < T; i++) { /* random kept sets with their own keys */
+            size_t count = offsets[i];
+            for (uint32_t j = 0; j < T; j++)
+                if (i == j || sf_draw_below(&draws, 3) > 0) keys[count++] = j;
+            offsets[i + 1] = count;
+        }
+        for (size_t n = 0; n < offsets[T]; n++) scores[n] = 4 * sf_draw_normal(&draws);
+        assert_true(sf_attention_matrix_scratch(&attention, T) <= sizeof scratch / sizeof *scratch);
+        sf_weighing_matrix rows = {.T = T, .offsets = offsets, .keys = keys, .scratch = scratch};
+        sf_attention_weigh_matrix(weights, &attention, scores, &rows);
+        for (size_t i = 0; i < T; i++) {
+            double total = 0;
+            for (size_t n = offsets[i]; n < offsets[i + 1]; n++) total += weights[n];
+            assert_true(fabs(total - 1) < 1e-12);
+        }
+    }
+}
+
 int main(void) {
     if (!has_instruction_set(SF_F32)) return SKIPPED;
     const struct CMUnitTest tests[] = {
@@ -438,7 +467,7 @@ int main(void) {
         cmocka_unit_test(random_spellings_equal_the_reference), cmocka_unit_test(causal_models_do_not_see_later_tokens),
         cmocka_unit_test(causal_tiles_equal_the_reference),     cmocka_unit_test(causal_tiles_do_not_see_later_tokens),
         cmocka_unit_test(limits_equal_full_attention),          cmocka_unit_test(wide_rows_equal_the_reference),
-        cmocka_unit_test(no_query_keeps_more_than_announced),
+        cmocka_unit_test(no_query_keeps_more_than_announced),   cmocka_unit_test(rows_of_doubly_sum_to_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

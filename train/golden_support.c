@@ -40,18 +40,18 @@ static double rounded(float x, sf_precision precision) {
 size_t sf_keep_support(uint32_t *kept /* [count] */, size_t count, const sf_attention_view *view, const sf_shape *shape,
                        size_t head, size_t query, sf_precision precision, double *room /* [SF_MOST_TRANSFORMS+2,T] */) {
     const sf_attention *attention = &shape->attention;
-    const size_t C = shape->C, steps = sf_attention_score_steps(attention);
-    const float scale = (float)(shape->inverse_temperature / sqrt((double)C));
-    const float *q = view->q + query * view->stride + head * sf_padded(C);
+    const size_t D = shape->D, steps = sf_attention_score_steps(attention);
+    const float scale = (float)(shape->inverse_temperature / sqrt((double)D));
+    const float *q = view->q + query * view->stride + head * sf_padded(D);
     /* Products of lists of kept keys are in f32 on every device. */
     const bool by_product =
         (sf_attention_selects_by(attention) & SF_BY_SCORE) != 0 || sf_attention_keeps_visible(attention);
     const sf_precision factors = by_product ? precision : SF_F32;
     double *weights = room + (steps + 1) * count;
     for (size_t n = 0; n < count; n++) {
-        const float *k = view->k + kept[n] * view->stride + head * sf_padded(C);
+        const float *k = view->k + kept[n] * view->stride + head * sf_padded(D);
         room[n] = 0;
-        for (size_t c = 0; c < C; c++) room[n] += rounded(q[c], factors) * rounded(scale * k[c], factors);
+        for (size_t c = 0; c < D; c++) room[n] += rounded(q[c], factors) * rounded(scale * k[c], factors);
     }
     const sf_scored_keys row = {
         .query = query, .count = count, .T = shape->T, .keys = kept, .head = head, .heads = shape->H};

@@ -42,6 +42,9 @@ sf_status sf_attention_set_causal(sf_attention *attention, bool causal);
 double sf_rope_angle(size_t position, size_t pair, size_t D);
 double sf_qknorm_factor(const double *arguments, size_t D, bool is_key);
 
+/* The blocks that a query of blocktopk keeps, ascending; returns their number. */
+size_t sf_blocktopk_choose(uint32_t *blocks /* [m] */, const sf_query *query);
+
 /* Whether the theory of softmax holds for the mechanism: the weighting is softmax and the kept set is fixed, drawn by
  * chance, or a given number of extreme scores. */
 bool sf_attention_has_theory(const sf_attention *attention);
@@ -120,7 +123,7 @@ void sf_attention_turn_backward(double *drows, const double *rows /* before they
 /* How a part broke its rules, recorded by the first thread that saw it. */
 typedef struct sf_fault {
     atomic_int state;
-    char message[256];
+    char message[480]; /* the traceback of a part written in Python needs room */
 } sf_fault;
 /* One that another process saw. */
 void sf_attention_record_fault(const sf_attention *attention, const char *sentence);

@@ -19,7 +19,7 @@ double sf_within_jump(double cap, double crossing);
  * not grow. */
 typedef struct sf_hardt {
     double lipschitz, smoothness;
-    double step_scale; /* c: step t is at most c / t long, t from 1 */
+    double step_scale;            /* c: step t is at most c / t long, t from 1 */
     double steps, samples, batch; /* samples: of the training set; batch: of them per step */
 } sf_hardt;
 /* Uniform stability: the expected gap between held-out and training loss is at most this. */

@@ -24,8 +24,10 @@ typedef struct versions {
 } versions;
 
 static const size_t plugin_sizes[] = {sizeof(sf_plugin)};
-static const size_t selector_sizes[] = {offsetof(sf_selector, keeps_all), sizeof(sf_selector)};
-static const size_t weighting_sizes[] = {offsetof(sf_weighting, matrix_scratch), sizeof(sf_weighting)};
+static const size_t selector_sizes[] = {offsetof(sf_selector, keeps_all), offsetof(sf_selector, failure),
+                                        sizeof(sf_selector)};
+static const size_t weighting_sizes[] = {offsetof(sf_weighting, matrix_scratch), offsetof(sf_weighting, failure),
+                                         sizeof(sf_weighting)};
 static const size_t task_sizes[] = {offsetof(sf_task, settings), sizeof(sf_task)};
 _Static_assert(sizeof plugin_sizes / sizeof(size_t) == SF_PLUGIN_VERSION, "a size for each version");
 _Static_assert(sizeof selector_sizes / sizeof(size_t) == SF_SELECTOR_VERSION, "a size for each version");
@@ -137,13 +139,15 @@ static sf_status check_arguments(size_t *count, const sf_argument *arguments, co
 
 static sf_status check_selector_members(const sf_selector *s) {
     if (s->keep == NULL) return BAD("the selector %s has no function keep", s->name);
-    if ((s->selects_by & ~(unsigned)(SF_BY_SCORE | SF_BY_CHANCE | SF_BY_VECTORS)) != 0)
+    if ((s->selects_by & ~(unsigned)(SF_BY_SCORE | SF_BY_CHANCE | SF_BY_VECTORS | SF_BY_ALL_SCORES)) != 0)
         return BAD("the selector %s selects by %u, which this version of semfocus does not know", s->name,
                    s->selects_by);
     if ((s->keeps_k || s->keeps_all_from_k) && !s->takes_k)
         return BAD("the selector %s states what it keeps for a k but takes none; set takes_k", s->name);
     if (s->separates_scores && (s->selects_by & SF_BY_SCORE) == 0)
         return BAD("the selector %s separates scores but does not select by them; add SF_BY_SCORE", s->name);
+    if ((s->selects_by & SF_BY_ALL_SCORES) != 0 && ((s->selects_by & SF_BY_SCORE) == 0 || s->prepare == NULL))
+        return BAD("the selector %s looks at all scores; it needs SF_BY_SCORE and a function prepare", s->name);
     if ((s->scratch_size == NULL) != (s->prepare == NULL))
         return BAD("the selector %s has one of scratch_size and prepare; it needs both or neither", s->name);
     if (s->prepare != NULL && s->selects_by == SF_BY_POSITION)
@@ -175,9 +179,12 @@ static sf_status check_weighting(const sf_weighting *w, sf_weighting *const *bef
     for (size_t i = 0; i + 1 < which; i++)
         if (strcmp(before[i]->name, w->name) == 0) return taken("weighting", w->name, NULL);
     SF_TRY(check_arguments(&numbers, w->arguments, "weighting", w->name));
-    if (w->weigh_matrix != NULL || w->weigh_matrix_backward != NULL)
-        return BAD("the weighting %s weighs whole matrices, which this version of semfocus cannot run", w->name);
-    if (w->weigh == NULL || w->weigh_backward == NULL)
+    if ((w->weigh_matrix == NULL) != (w->weigh_matrix_backward == NULL) ||
+        (w->weigh_matrix == NULL) != (w->matrix_scratch == NULL))
+        return BAD("the weighting %s weighs whole matrices; it needs weigh_matrix, weigh_matrix_backward and "
+                   "matrix_scratch together",
+                   w->name);
+    if (w->weigh_matrix == NULL && (w->weigh == NULL || w->weigh_backward == NULL))
         return BAD("the weighting %s has no function %s", w->name, w->weigh == NULL ? "weigh" : "weigh_backward");
     if (w->has_softmax_theory)
         return BAD("the weighting %s claims the theory of softmax, which was proven of softmax alone; leave "

@@ -23,6 +23,8 @@
 #define sf_row_factors            ISA(sf_row_factors)
 #define sf_row_score              ISA(sf_row_score)
 #define sf_row_scores_backward    ISA(sf_row_scores_backward)
+#define sf_blocks_forward         ISA(sf_blocks_forward)
+#define sf_blocks_backward        ISA(sf_blocks_backward)
 #define sf_lists_score            ISA(sf_lists_score)
 #define sf_lists_mix              ISA(sf_lists_mix)
 #define sf_lists_slopes           ISA(sf_lists_slopes)
@@ -33,6 +35,8 @@
 #define sf_matrix_backward        ISA(sf_matrix_backward)
 #define sf_factored_forward       ISA(sf_factored_forward)
 #define sf_factored_backward      ISA(sf_factored_backward)
+#define sf_lone_forward           ISA(sf_lone_forward)
+#define sf_lone_backward          ISA(sf_lone_backward)
 #define sf_kept_forward           ISA(sf_kept_forward)
 #define sf_kept_clear             ISA(sf_kept_clear)
 #define sf_kept_backward          ISA(sf_kept_backward)
@@ -54,6 +58,7 @@ typedef struct sf_head {
     bool saved;                 /* thresholds of an earlier pass are there */
     const sf_head_state *state; /* for selectors that use vectors or prepare() */
     atomic_size_t *turns;       /* of parts that add to dk and dv; NULL: nobody else does */
+    size_t part;                /* the number of this one */
 } sf_head;
 
 /* score_scale * k, transposed: the right factor in scores = queries times keys. */
@@ -86,12 +91,32 @@ typedef struct sf_opened_head {
 } sf_opened_head;
 void sf_rowwise_open(sf_opened_head *out, const sf_head *head);
 size_t sf_rowwise_keep(uint32_t *kept /* [2T] */, const sf_opened_head *opened, size_t query);
+/* The rowwise kernel of blocktopk, where the plan says so. */
+void sf_blocks_forward(const sf_opened_head *opened);
+void sf_blocks_backward(const sf_head *head);
 /* For weightings over the whole matrix. */
 void sf_matrix_forward(const sf_head *head);
 void sf_matrix_backward(const sf_head *head);
 /* For fastmax with every key kept and no dropout: linear in T. Overwrites dk and dv. */
 void sf_factored_forward(const sf_head *head);
 void sf_factored_backward(const sf_head *head);
+
+typedef struct sf_attention_kernels {
+    void (*forward)(const sf_head *head), (*backward)(const sf_head *head);
+} sf_attention_kernels;
+
+static inline sf_attention_kernels sf_attention_kernels_of(const sf_cpu_plan *plan, bool drops_weights) {
+    if (plan->dense) return (sf_attention_kernels){sf_dense_forward, sf_dense_backward};
+    if (plan->slices != NULL && !drops_weights)
+        return (sf_attention_kernels){sf_factored_forward, sf_factored_backward};
+    if (plan->matrix) return (sf_attention_kernels){sf_matrix_forward, sf_matrix_backward};
+    if (plan->rowwise) return (sf_attention_kernels){sf_rowwise_forward, sf_rowwise_backward};
+    return (sf_attention_kernels){sf_kept_forward, sf_kept_backward};
+}
+
+/* Attention of a head between plain arrays, without the rest of a model. */
+void sf_lone_forward(const sf_lone_head *lone);
+void sf_lone_backward(const sf_lone_head *lone);
 
 /* One query of the kernels above. */
 typedef struct sf_row {

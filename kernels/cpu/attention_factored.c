@@ -35,17 +35,17 @@ static factored open(const sf_head *head) {
                       .dtotals = space->dtotals};
 }
 
-/* The features of one slice, of one row; those of keys are of scale * row. */
-INLINE void features_of(float *out /* [slice->width] */, const sf_feature_slice *slice, const float *x, size_t D) {
+/* The features of one slice, of one row; those of keys are of scale * row. Whole vectors are stored: what is beyond the
+ * end of a run is overwritten by the next, so there must be room for one more after the last row. */
+static void features_of(float *out /* [slice->width] */, const sf_feature_slice *slice, const float *x /* [Dp+16] */,
+                        size_t D) {
     size_t n = 0;
     for (size_t c = slice->first; c < slice->end; c++) {
-        if (c == 0) { /* 1 and the channels themselves */
-            out[n++] = 1.0F;
-            for (size_t e = 0; e < D; e++) out[n++] = x[e];
-            continue;
-        }
-        const float by = x[c - 1];
-        for (size_t e = c - 1; e < D; e++) out[n++] = by * x[e];
+        const size_t first = c == 0 ? 0 : c - 1, count = D - first;
+        const vf by = splat(c == 0 ? 1.0F : x[first]); /* the run of c = 0 is 1 and the channels themselves */
+        if (c == 0) out[n++] = 1.0F;
+        for (size_t e = 0; e < count; e += VL) store(out + n + e, by * load(x + first + e));
+        n += count;
     }
     for (; n < slice->width; n++) out[n] = 0.0F;
 }
@@ -59,34 +59,50 @@ static void halve_squares(float *out, const sf_feature_slice *slice, size_t D) {
     }
 }
 
-/* dx += the gradient through the features of a slice. */
-static void features_backward(float *dx, const float *d /* [slice->width] */, const sf_feature_slice *slice,
-                              const float *x, float of_squares, size_t D) {
+/* The lanes of channels from `first` on, below D, in the vector at channel `at`. */
+INLINE uint32_t lanes_from(size_t first, size_t at, size_t D) {
+    return real_bits(at, D) & (first > at ? UINT32_MAX << (first - at) : UINT32_MAX);
+}
+
+/* The sum of d[e - a] * x[e] over the channels e > a, as over a row that begins there; dx[e] += d[e - a] * by. Vectors
+ * begin at multiples of VL, so partial sums are those of a row, rotated. */
+INLINE float run_backward(float *dx, const float *d /* [D-a], VL readable before it and after its end */,
+                          const float *x, size_t a, float by, size_t D) {
+    lane_sums sums = {0};
+    for (size_t e = (a + 1) / VL * VL; e < D; e += VL) {
+        const uint32_t bits = lanes_from(a + 1, e, D);
+        const vf slopes = load(d + (ptrdiff_t)e - (ptrdiff_t)a);
+        sums.at[e / VL % SUM_VECTORS] += masked(bits, slopes * load(x + e));
+        store(dx + e, load(dx + e) + masked(bits, slopes * splat(by)));
+    }
+    float twice[2 * SUM_LANES];
+    for (size_t v = 0; v < 2 * (size_t)SUM_VECTORS; v++) store(twice + v * VL, sums.at[v % SUM_VECTORS]);
+    for (size_t v = 0; v < SUM_VECTORS; v++) sums.at[v] = load(twice + (a + 1) % SUM_LANES + v * VL);
+    return total_of(sums);
+}
+
+/* dx += the gradient through the features of a slice. The channel of a run is final after it: it is written at the end,
+ * so that no vector waits for a part of it. */
+static void features_backward(float *dx /* [Dp] */, const float *d /* [slice->width] */, const sf_feature_slice *slice,
+                              const float *x /* [Dp] */, float of_squares, size_t D, float *done /* [D] */) {
     size_t n = 0;
     for (size_t c = slice->first; c < slice->end; c++) {
         if (c == 0) {
-            for (size_t e = 0; e < D; e++) dx[e] += d[1 + e];
+            for (size_t e = 0; e < D; e += VL) store(dx + e, load(dx + e) + masked(real_bits(e, D), load(d + 1 + e)));
             n += D + 1;
             continue;
         }
         const size_t a = c - 1;
-        const float by = x[a];
-        dx[a] += of_squares * d[n] * by;
-        float lanes[SUM_LANES] = {0}; /* the sum over the run, as over a row */
-        for (size_t e = a + 1; e < D; e++) {
-            lanes[(e - a - 1) % SUM_LANES] += d[n + e - a] * x[e];
-            dx[e] += d[n + e - a] * by;
-        }
-        for (size_t half = SUM_LANES / 2; half > 0; half /= 2)
-            for (size_t l = 0; l < half; l++) lanes[l] += lanes[l + half];
-        dx[a] += lanes[0];
+        const float by = x[a], square = dx[a] + of_squares * d[n] * by;
+        done[a] = square + run_backward(dx, d + n, x, a, by, D);
         n += D - a;
     }
+    for (size_t c = sf_larger(slice->first, 1); c < slice->end; c++) dx[c - 1] = done[c - 1];
 }
 
 /* Features of some queries or keys: [rows,slice->width]. */
 static void make_features(float *out, const factored *f, const sf_feature_slice *slice, size_t first, size_t rows,
-                          bool are_keys, float *scaled /* [Dp] */) {
+                          bool are_keys, float *scaled /* [Dp+16] */) {
     const sf_cpu_plan *plan = f->head->job->plan;
     const size_t D = plan->model->shape.D;
     for (size_t i = 0; i < rows; i++) {
@@ -189,7 +205,7 @@ static void queries_backward(sf_offer *offer, const sf_workspace *mine) {
             for (size_t i = 0; i < rows; i++) {
                 sf_add_scaled(my->features + i * slice->width, f->dtotals[first + i], f->z + slice->at, slice->width);
                 features_backward(head->dq + (first + i) * head->stride, my->features + i * slice->width, slice,
-                                  head->q + (first + i) * head->stride, 2.0F, D);
+                                  head->q + (first + i) * head->stride, 2.0F, D, my->done);
             }
         }
     }
@@ -238,7 +254,7 @@ static void keys_backward(sf_offer *offer, const sf_workspace *mine) {
                 const float *k = head->k + (first + i) * head->stride;
                 for (size_t c = 0; c < D; c++) my->row[c] = plan->score_scale * k[c];
                 features_backward(head->dk + (first + i) * head->stride, my->features + i * slice->width, slice,
-                                  my->row, 1.0F, D);
+                                  my->row, 1.0F, D, my->done);
             }
         }
         for (size_t i = 0; i < rows; i++) sf_row_scale(head->dk + (first + i) * head->stride, plan->score_scale, Dp);

@@ -118,11 +118,11 @@ static size_t turn_width(size_t T) {
 }
 
 void sf_lists_keys_backward(const sf_row *rows, const sf_row *through, size_t count, const sf_head *head) {
-    const size_t T = head->job->plan->model->shape.T, width = turn_width(T), part = rows->query / SF_LIST_TILE;
+    const size_t T = head->job->plan->model->shape.T, width = turn_width(T);
     const size_t piece = sf_smaller(width, piece_for(through, count, T) / PIECE * PIECE);
     size_t of_values[SF_LIST_TILE] = {0}, of_keys[SF_LIST_TILE] = {0};
     for (size_t turn = 0; turn < T; turn += width) {
-        if (head->turns != NULL && !sf_turn_await(head->turns, part, head->job->stop)) return;
+        if (head->turns != NULL && !sf_turn_await(head->turns, head->part, head->job->stop)) return;
         for (size_t first = turn; first < sf_smaller(turn + width, T); first += piece) {
             const size_t end = sf_smaller(first + piece, turn + width);
             for (size_t i = 0; i < count; i++) {
@@ -136,6 +136,6 @@ void sf_lists_keys_backward(const sf_row *rows, const sf_row *through, size_t co
                 of_keys[i] = to;
             }
         }
-        if (head->turns != NULL) sf_turn_end(head->turns, part);
+        if (head->turns != NULL) sf_turn_end(head->turns, head->part);
     }
 }

@@ -18,7 +18,7 @@ enum {
     SF_GROUP_ROWS =
         128, /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
     SF_FAST_TOPK_MOST = 32, /* larger k go through the generic selection */
-    SF_LIST_TILE = 32       /* queries of a part of the rowwise kernel, whose lists of kept keys are held at once */
+    SF_LIST_TILE = 256      /* most queries of the rowwise kernel whose lists of kept keys are held at once */
 };
 
 typedef struct sf_rows { /* padded widths and rows of the model */
@@ -64,6 +64,7 @@ struct sf_cpu_plan {
     size_t group;                 /* sequences in a group */
     bool dense;                   /* every key kept under softmax: the dense kernel */
     bool rowwise;                 /* any number of keys kept: rows are computed again in the backward pass */
+    size_t block_width, block_m;  /* of blocktopk where its own kernel computes it; 0 elsewhere */
     bool matrix;                  /* a weighting over the whole matrix */
     bool scores_all;              /* queries are scored with all keys, a tile at a time; not set for the dense kernel */
     sf_pattern pattern;           /* what the kept kernel walks */
@@ -102,6 +103,7 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     uint32_t *keys;           /* [group,H,kept]: kept kernel, selected during forward */
     uint32_t *counts;         /* [group,H,T]: how many, where that varies; else NULL */
     sf_threshold *thresholds; /* [group,H,T]: rowwise kernel, selectors that keep the scores above one; else NULL */
+    uint32_t *blocks;         /* [group,H,T,block_m]: kernel of blocktopk, with weights and factors [group,H,T,kept] */
     float *sums;              /* [group,H,features * (Dp + 1) + T]: linear kernel of fastmax */
     float *norms;             /* [R,2,H]: what qknorm multiplied queries and keys by */
     float *context;           /* [R,H,Dp] */
@@ -121,8 +123,8 @@ static inline size_t sf_scored_row(size_t T) {
 }
 
 typedef struct sf_row_space { /* a tile of queries of the rowwise kernel, or one of the matrix kernel */
-    uint32_t *keys;           /* [SF_LIST_TILE+1,sf_list_row]: a selector may use twice as much room as it keeps */
-    float *weights, *factors, *slopes; /* [SF_LIST_TILE,sf_list_row] */
+    uint32_t *keys;           /* [sf_list_tile+1,sf_list_row]: a selector may use twice as much room as it keeps */
+    float *weights, *factors, *slopes; /* [sf_list_tile,sf_list_row] */
     float *scores;                     /* the same; those of softmax become weights in place */
     float *raw;                        /* the same: scores before the transforms */
     double *exact;                     /* the same: weights, if the weighting is not softmax */
@@ -130,6 +132,14 @@ typedef struct sf_row_space { /* a tile of queries of the rowwise kernel, or one
     double *steps;                     /* [score transforms + 1,T] */
     atomic_size_t *turns;              /* [parts]: as those of the workspace */
 } sf_row_space;
+
+/* Queries of a part of the rowwise kernel. Many of them read a key from the nearest cache; few need little memory and
+ * make enough parts for several workers. */
+static inline size_t sf_list_tile(const sf_cpu_plan *plan, size_t T) {
+    enum { LEAST = 32, PARTS = 16, MOST_KEPT = 1 << 20 };
+    const size_t most = plan->scores_all ? SF_QUERY_TILE : SF_LIST_TILE;
+    return sf_larger(LEAST, sf_smaller(most, sf_smaller(T / PARTS, MOST_KEPT / T)));
+}
 
 /* Floats of a row: an odd number of cache lines, so that the same columns of several rows do not compete for a place in
  * the nearest cache. */
@@ -145,9 +155,15 @@ typedef struct sf_matrix_space {       /* all queries of a head, for weightings 
     double *scratch;
 } sf_matrix_space;
 
+typedef struct sf_block_space { /* of the kernel of blocktopk */
+    float *slopes;              /* [T,kept keys] */
+    uint32_t *first, *places;   /* [blocks+1], [T,block_m]: which queries keep a block */
+} sf_block_space;
+
 typedef struct sf_factored_space { /* of the linear kernel of fastmax */
-    float *features, *across;      /* [SF_QUERY_TILE,widest slice], [Dp,widest slice] */
-    float *contexts, *row;         /* [SF_QUERY_TILE,Dp], [Dp] */
+    float *features, *across;      /* [SF_QUERY_TILE,widest slice] and a vector on both sides, [Dp,widest slice] */
+    float *contexts;               /* [SF_QUERY_TILE,Dp] */
+    float *row, *done;             /* [Dp+16], [Dp] */
     float *dS, *dz, *dtotals;      /* [features,Dp], [features], [T] */
 } sf_factored_space;
 
@@ -173,6 +189,7 @@ typedef struct sf_workspace { /* one worker's */
     sf_row_space rowwise;
     sf_matrix_space matrix;
     sf_factored_space factored;
+    sf_block_space blocked;
     double *vectors[2];       /* [T,D]: one head's queries and keys, for selectors that look at them */
     unsigned char *scratch;   /* of the selector */
     double *pooled, *dpooled; /* [C] */
@@ -206,8 +223,24 @@ typedef struct sf_job { /* one group of sequences on one worker */
     const atomic_int *stop; /* asks to give up: the results are then invalid; may be NULL */
 } sf_job;
 
-/* The memory of the rowwise and the matrix kernel. */
-void sf_lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan);
+/* What the attention kernels need besides: of a trace for the backward pass, and of a worker. */
+void sf_lay_out_choices(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan);
+void sf_lay_out_attention(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan);
+
+typedef struct sf_lone_head {  /* attention alone: one head of one sequence, between arrays that are not ours */
+    sf_job job;                /* plan, work, offer */
+    const sf_cpu_plan *single; /* the plan as if there were one head: what queries and keys are turned by */
+    sf_trace trace;            /* of all heads of the sequence */
+    size_t head;
+    sf_index key_index;
+    float *qkv, *dqkv;         /* [T,3,Cp] */
+    float *context, *dcontext; /* [T,Cp] */
+    float *norms;              /* [T,2] */
+    const float *q, *k, *v;    /* [T,D] */
+    float *out;                /* [T,D]: written forward, read backward */
+    float *dq, *dk, *dv;       /* [T,D] */
+    const float *dout;         /* [T,D] */
+} sf_lone_head;
 
 typedef struct sf_cpu_kernels { /* one instruction set */
     const char *name;
@@ -218,6 +251,7 @@ typedef struct sf_cpu_kernels { /* one instruction set */
     void (*add)(float *x, const float *y, size_t count);     /* x += y, count a multiple of 16 */
     double (*peak_work)(size_t rounds);                      /* multiply-adds alone; returns the number of operations */
     size_t (*prepared_size)(size_t K, size_t N);             /* floats */
+    void (*attend)(const sf_lone_head *lone), (*attend_backward)(const sf_lone_head *lone);
     void (*select)(uint32_t *keys, const float *scores, size_t row, bool greatest, size_t queries, size_t T,
                    size_t K); /* as sf_select */
 } sf_cpu_kernels;

@@ -62,7 +62,7 @@ class Refused(PluginCase):
                 ('SELECTOR=.takes_k=true,.arguments={{.letter="X",.meaning="m"},{.letter="Y",.meaning="m"}}', "at most 2 numbers"),
                 ("WEIGHTING=.version=9", "weighting 1 has version 9"), ('WEIGHTING=.name="softmax"', "the weighting softmax is built in"),
                 ("WEIGHTING=.weigh=0", "no function weigh"), ("WEIGHTING=.weigh_backward=0", "no function weigh_backward"),
-                ("WEIGHTING=.weigh_matrix=weigh_matrix", "weighs whole matrices, which this version of semfocus cannot run"),
+                ("WEIGHTING=.weigh_matrix=weigh_matrix", "it needs weigh_matrix, weigh_matrix_backward and matrix_scratch together"),
                 ("WEIGHTING=.has_softmax_theory=true", "claims the theory of softmax"),
                 ("TASK=.version=3", "task 1 has version 3"), ('INFO=.name="parity"', "the task parity is built in"), ('INFO=.name="tsv:x"', "is called 'tsv:x'"),
                 ("INFO=.tokens=0", "what its tokens mean"), ("INFO=.pad=0", "has pad 0"), ("INFO=.classes=1", "has 1 classes"),

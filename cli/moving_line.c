@@ -14,7 +14,7 @@
 enum { BAR = 24, LEAST_WIDTH = 40, EIGHTHS = 8 }; /* columns; a narrower terminal has no bar; parts of a block */
 static const double redraw_seconds = 0.1, plain_seconds = 60; /* between two lines */
 
-static double now_seconds(void) {
+double now_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;

@@ -12,6 +12,7 @@ typedef struct moving_line {
 
 void moving_line_open(moving_line *line, bool silent);
 void moving_line_restart(moving_line *line); /* its clock */
+double now_seconds(void);                    /* of a clock that never goes back */
 double moving_line_seconds(const moving_line *line);
 void moving_line_draw(moving_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same behind a bar that is filled to this share, 0 to 1; plain lines have no bar. */

@@ -287,7 +287,7 @@ class Document(StudyCase):
             recipe = {**usual, **recipes[task]}
             self.assertEqual(told, {name: (value, recipe[name]) for name, value in SETTINGS.items()
                                     if value != recipe[name] and name != "stop-at"})  # when to stop looking is no recipe
-            listed = {entry.find("dt")[0].text: entry.find("dd")[0].text for entry in section.find("dl")[0].find("div")}
+            listed = {entry.find("dt")[0].text: entry.find("dd")[0].text for dl in section.find("dl") for entry in dl.find("div")}
             for name, value in SETTINGS.items():
                 self.assertEqual(listed[name], value)
             self.assertEqual(listed["attention"], "varies")

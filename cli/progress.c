@@ -36,7 +36,7 @@ bool progress_open(progress *shown, const sf_study *study, sf_store *store, atom
                         .fail_fast = options->fail_fast != 0 || options->keep_going == 0,
                         .left_width = BAR};
     moving_line_open(&shown->line, silent);
-    shown->line.drawn = now_seconds();
+    shown->line.drawn = shown->line.began;
     shown->runs = sf_study_runs(study, &shown->count);
     shown->each = calloc(shown->count, sizeof *shown->each);
     if (shown->each == NULL) {

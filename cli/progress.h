@@ -4,19 +4,6 @@
 
 #include "cli/cli.h"
 
-/* Event files for TensorBoard while a session trains (cli/board.c). */
-typedef struct board {
-    const char *folder; /* "": none */
-    sf_store *store;
-    double *due; /* [count]: when a run's file is brought up to date again, in seconds */
-    bool failed; /* which was said */
-} board;
-bool board_open(board *out, sf_store *store, const char *folder, size_t runs);
-void board_event(board *out, const sf_event *event);
-void board_close(board *out);
-/* Median and quartiles of a judged study; returns the exit code. */
-int board_groups(const sf_study *study, const sf_options *options);
-
 /* The line that moves (cli/moving_line.c): in place on a terminal, now and then a plain line elsewhere. */
 typedef struct moving_line {
     bool silent, terminal;
@@ -32,6 +19,19 @@ void moving_line_draw(moving_line *line, const char *format, ...) __attribute__(
 void moving_line_bar(moving_line *line, double share, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void moving_line_clear(const moving_line *line); /* for other output; the next drawing brings it back */
 void moving_line_close(moving_line *line);
+
+/* Event files for TensorBoard while a session trains (cli/board.c). */
+typedef struct board {
+    const char *folder; /* "": none */
+    sf_store *store;
+    double *due; /* [count]: when a run's file is brought up to date again, in seconds */
+    bool failed; /* which was said */
+} board;
+bool board_open(board *out, sf_store *store, const char *folder, size_t runs);
+void board_event(board *out, const sf_event *event);
+void board_close(board *out);
+/* Median and quartiles of a judged study; returns the exit code. */
+int board_groups(const sf_study *study, const sf_options *options);
 
 typedef struct progress {
     const sf_planned_run *runs; /* [count] */

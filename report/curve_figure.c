@@ -116,7 +116,8 @@ static void choose_scales(drawing *d) {
     d->x = (sf_scale){.low = d->epochs > 1 ? 1 : 0, .high = d->epochs > 1 ? (double)d->epochs : 2};
     const double room = 0.05 * fmax(d->high - d->low, is_accuracy(d) ? 10 : 1e-3 * fabs(d->high));
     if (is_accuracy(d)) {
-        d->y = (sf_scale){.low = fmax(0, d->low - room), .high = fmin(100 + 0.3 * room, d->high + room)};
+        const double below = 2 * room; /* so that the label of a chance line at the bottom is clear of the data */
+        d->y = (sf_scale){.low = fmax(0, d->low - below), .high = fmin(100 + 0.3 * room, d->high + room)};
         return;
     }
     d->y.is_log = d->low > 0 && d->high / d->low >= 20; /* else most of it would lie on the bottom */

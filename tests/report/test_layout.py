@@ -194,6 +194,7 @@ class Pages(Browser, Case):
               return new Set([...range.getClientRects()].map((part) => part.top)).size; })]""", tip)
         self.assertTrue(box[0] >= 0 and box[1] <= width, (box, tip.text))
         self.assertLessEqual(set(lines), {0, 1}, "a value wraps")
+        self.assertTrue(self.js("return arguments[0].scrollWidth <= arguments[0].clientWidth", tip), f"cut off: {tip.text}")
         before = tip.text
         ActionChains(self.driver).send_keys(Keys.END).perform()
         after = self.visible_tip(figure)

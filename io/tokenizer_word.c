@@ -41,18 +41,42 @@ static sf_status write_words(sf_bytes *file, const sf_words *words) {
     return SF_OK;
 }
 
-static sf_status train_word(sf_bytes *file, size_t vocab, const char *text, size_t size) {
-    if (vocab > 0 && vocab <= FIRST_WORD)
-        return sf_fail_on(SF_BAD_INPUT, "vocab",
-                          "vocab is %zu but must be at least 3: unknown words, the line end and one word", vocab);
-    sf_words seen = {0}, kept = {0};
+static sf_status check_vocab(size_t vocab) {
+    if (vocab == 0 || vocab > FIRST_WORD) return SF_OK;
+    return sf_fail_on(SF_BAD_INPUT, "vocab",
+                      "vocab is %zu but must be at least 3: unknown words, the line end and one word", vocab);
+}
+
+static sf_status write_frequent(sf_bytes *file, const sf_words *seen, size_t vocab) {
+    sf_words kept;
     const size_t largest = vocab > 0 ? vocab : SF_LARGEST_VOCABULARY;
-    sf_status status = count_words(&seen, text, size);
-    if (status == SF_OK) status = sf_words_sorted(&kept, &seen, SF_MOST_FREQUENT_FIRST, largest - FIRST_WORD);
-    if (status == SF_OK) status = write_words(file, &kept);
-    sf_words_release(&seen);
+    SF_TRY(check_vocab(vocab));
+    SF_TRY(sf_words_sorted(&kept, seen, SF_MOST_FREQUENT_FIRST, largest - FIRST_WORD));
+    const sf_status status = write_words(file, &kept);
     sf_words_release(&kept);
     return status;
+}
+
+static sf_status train_word(sf_bytes *file, size_t vocab, const char *text, size_t size) {
+    sf_words seen = {0};
+    sf_status status = count_words(&seen, text, size);
+    if (status == SF_OK) status = write_frequent(file, &seen, vocab);
+    sf_words_release(&seen);
+    return status;
+}
+
+sf_status sf_tokenizer_of_words(sf_tokenizer **out, const sf_words *words, size_t vocab) {
+    sf_bytes file = {0};
+    *out = NULL;
+    sf_status status = write_frequent(&file, words, vocab);
+    if (status == SF_OK) status = sf_tokenizer_parse(out, file.at, file.count);
+    sf_bytes_release(&file);
+    return status;
+}
+
+int32_t sf_tokenizer_word_id(const sf_tokenizer *tokenizer, const char *word, size_t length) {
+    size_t index;
+    return sf_words_find(&index, tokenizer->state, word, length) ? (int32_t)(FIRST_WORD + index) : UNKNOWN;
 }
 
 static sf_status read_words(sf_words *out, const sf_bytes *file) {
@@ -84,9 +108,8 @@ static sf_status load_word(sf_tokenizer *tokenizer) {
 }
 
 static sf_status encode_word(sf_ids *ids, const sf_tokenizer *tokenizer, const char *text, size_t size) {
-    for (size_t at = 0, length, index; (length = next_word(&at, text, size)) > 0; at += length) {
-        const bool known = sf_words_find(&index, tokenizer->state, text + at, length);
-        SF_TRY(sf_ids_add(ids, known ? (int32_t)(FIRST_WORD + index) : UNKNOWN));
+    for (size_t at = 0, length; (length = next_word(&at, text, size)) > 0; at += length) {
+        SF_TRY(sf_ids_add(ids, sf_tokenizer_word_id(tokenizer, text + at, length)));
     }
     return SF_OK;
 }

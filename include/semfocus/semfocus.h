@@ -25,6 +25,7 @@
 #include "semfocus/store.h"
 #include "semfocus/study.h"
 #include "semfocus/task.h"
+#include "semfocus/text.h"
 #include "semfocus/theory.h"
 #include "semfocus/version.h"
 

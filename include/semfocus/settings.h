@@ -36,7 +36,7 @@ typedef enum sf_norm { SF_PRE_NORM, SF_POST_NORM } sf_norm;
 typedef enum sf_optimizer { SF_SGD, SF_ADAM, SF_ADAMW } sf_optimizer;
 typedef enum sf_schedule { SF_DECAY, SF_CONSTANT, SF_COSINE } sf_schedule;
 typedef enum sf_pad { SF_PAD_NONE, SF_PAD_MASK } sf_pad;
-typedef enum sf_readout { SF_READ_MEAN, SF_READ_LAST } sf_readout;
+typedef enum sf_readout { SF_READ_MEAN, SF_READ_LAST, SF_READ_CLS, SF_READ_EACH } sf_readout;
 typedef enum sf_device { SF_CPU, SF_CUDA, SF_AUTO } sf_device;
 typedef enum sf_precision { SF_F32, SF_BF16, SF_TF32 } sf_precision;
 typedef enum sf_export_format { SF_SAFETENSORS, SF_CSV } sf_export_format;
@@ -48,6 +48,9 @@ typedef struct sf_config {
     /* data */
     int64_t seed, data_seed, length, train_count, heldout_count, vocab, classes, swap_sample;
     int64_t pad; /* sf_pad */
+    /* text and tables; empty and 0: as suits the data */
+    char tokenizer[SF_TEXT_SIZE], tokens_column[SF_TEXT_SIZE], label_column[SF_TEXT_SIZE];
+    int64_t context;
     /* model */
     char attention[SF_TEXT_SIZE];
     int64_t width, mlp_width, heads, blocks;

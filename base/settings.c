@@ -55,8 +55,9 @@ static const sf_setting table[] = {
      "position of LayerNorm: before (pre) or after (post) each layer"},
     {"causal", SF_FLAG, SF_GROUP_MODEL, RUN(causal), "no", 0, 0, NULL, NULL,
      "a query sees only the keys up to its own position"},
-    {"readout", SF_CHOICE, SF_GROUP_MODEL, RUN(readout), "mean", 0, 0, "mean|last", NULL,
-     "what is classified: the mean over all positions, or the last position before the padding"},
+    {"readout", SF_CHOICE, SF_GROUP_MODEL, RUN(readout), "mean", 0, 0, "mean|last|cls|each", NULL,
+     "what is classified: the mean over all positions, the last one before the padding, an extra first token (cls), or "
+     "each position, where the data has one label per position"},
     {"dropout", SF_REAL, SF_GROUP_MODEL, RUN(dropout), "0.01", 0, 0.99, NULL, "P", "dropout rate"},
     {"inverse-temperature", SF_REAL, SF_GROUP_MODEL, RUN(inverse_temperature), "1", 0, 1e4, NULL, "X",
      "factor on the attention scores"},
@@ -437,6 +438,9 @@ static sf_status check_architecture(const sf_config *config) {
 
 sf_status sf_config_check(const sf_config *config) {
     SF_TRY(check_architecture(config));
+    if (config->causal != 0 && config->readout == SF_READ_CLS)
+        return sf_fail_on(SF_BAD_INPUT, "readout",
+                          "readout is cls but a causal model's first token sees no other; use last or mean");
     if (config->optimizer != SF_SGD)
         SF_TRY(check_used(config, (const char *const[]){"momentum", NULL}, "optimizer sgd"));
     else

@@ -3,6 +3,7 @@
 #
 # AUTO leaves out builds that compute on the CPU alone: for other machines, under sanitizers, by other compilers than gcc.
 set(CUDA_OLDEST 11.8) # it knows sm_90
+option(SEMFOCUS_CUDA_QUICK "compile CUDA kernels for sm_90 alone: enough to test that they compile" OFF)
 
 function(find_nvcc result)
   set(${result} "" PARENT_SCOPE)
@@ -51,7 +52,9 @@ if(SEMFOCUS_CUDA STREQUAL ON AND NOT HAVE_CUDA)
 endif()
 
 if(HAVE_CUDA)
-  if(NOT CMAKE_CUDA_ARCHITECTURES)
+  if(SEMFOCUS_CUDA_QUICK)
+    set(CMAKE_CUDA_ARCHITECTURES 90-real)
+  elseif(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual) # PTX of the last for what comes after it
   endif()
   set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3") # without -g: nvcc's debugging information names folders of this machine

@@ -7,15 +7,37 @@
 #include "model/model.h"
 
 typedef struct sf_batch {
-    const int32_t *tokens; /* [B,T], padding and global tokens included */
-    const int32_t *labels; /* [B] */
+    const int32_t *tokens; /* [B,T], padding, global tokens and CLS included */
+    const int32_t *labels; /* [B,sf_shape_labels()] */
     size_t B;
     const uint32_t *last; /* [B]: the position that the readout `last` reads; NULL: the last one before the globals */
 } sf_batch;
 
-/* The position that the readout `last` reads of a sequence. */
+/* The position that the readouts `last` and `cls` read of a sequence. */
 static inline size_t sf_batch_last(const sf_batch *batch, const sf_shape *shape, size_t n) {
+    if (shape->readout == SF_READ_CLS) return 0;
     return batch->last != NULL ? batch->last[n] : shape->T - shape->attention.globals - 1;
+}
+
+/* The sequences of a batch from `first` on. */
+static inline sf_batch sf_batch_part(const sf_batch *batch, const sf_shape *shape, size_t first, size_t B) {
+    return (sf_batch){.tokens = batch->tokens + first * shape->T,
+                      .labels = batch->labels + first * sf_shape_labels(shape),
+                      .B = B,
+                      .last = batch->last != NULL ? batch->last + first : NULL};
+}
+
+/* How many labels the batch has: what its loss is the mean over. */
+static inline size_t sf_batch_labelled(const sf_batch *batch, const sf_shape *shape) {
+    if (shape->readout != SF_READ_EACH) return batch->B;
+    size_t labelled = 0;
+    for (size_t i = 0; i < batch->B * shape->T; i++) labelled += batch->labels[i] != SF_NO_LABEL;
+    return labelled;
+}
+
+/* A sum over this many labels as a mean; 0 without any. */
+static inline double sf_mean_over(double sum, size_t labelled) {
+    return labelled > 0 ? sum / (double)labelled : 0;
 }
 
 /* When a batch is computed: the address of its dropout and of its random keys. */
@@ -40,9 +62,10 @@ static inline sf_purpose sf_moment_random_keys(const sf_moment *moment) {
     return moment->training ? SF_RANDOM_KEYS : SF_RANDOM_KEYS_EVALUATION;
 }
 
-typedef struct sf_evaluation { /* sums over sequences */
+typedef struct sf_evaluation { /* sums over labels */
     double loss;
     size_t correct;
+    size_t labelled; /* how many there are */
 } sf_evaluation;
 
 typedef struct sf_attention_view { /* the attention of a block on one sequence; rows are `stride` floats apart */

@@ -195,7 +195,7 @@ static double log10_hypot(double a, double b) {
     return larger == smaller ? larger + sf_log10(2) / 2 : larger + sf_log10(sf_hypot(1, sf_pow(10, smaller - larger)));
 }
 
-/* Largest norm of a row of the last block's output, and so of their mean, which the head reads. Section 5. */
+/* Largest norm of a row of the last block's output, and so of what the head reads. Section 5. */
 static double pooled_norm(const sf_model *model, const float *params, const sf_bounds *bounds,
                           const sf_block_norms *norms /* [L] */) {
     const sf_shape *s = &model->shape;
@@ -223,7 +223,9 @@ static sf_status compose(sf_bounds *bounds, const sf_model *model, const float *
     const sf_shape *s = &model->shape;
     double head;
     SF_TRY(sf_linear_norm(&head, sf_model_head(model), params, 0, s->classes));
-    const double to_loss = sf_log10(sqrt(2) * head);
+    /* A mean over positions takes the norm over sqrt(T) to the norm; what reads single positions does not. */
+    const double read = s->readout == SF_READ_MEAN ? 1 : sqrt((double)s->T);
+    const double to_loss = sf_log10(sqrt(2) * head * read);
     for (sf_bound_kind kind = 0; kind < SF_BOUND_KINDS; kind++) {
         double above = to_loss; /* from the rows after block l (Frobenius over sqrt(T)) to the loss */
         double all = sf_log10(sqrt(2) * sf_hypot(pooled_norm(model, params, bounds, norms), 1));

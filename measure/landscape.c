@@ -150,6 +150,12 @@ static void place(const point_batch *points, const sf_loss_plane *plane, const s
     }
 }
 
+/* The share of the labels that are guessed, as a number of sequences: the same where each has one label. */
+static size_t sequences_right(const sf_evaluation *sum, const sf_batch *data) {
+    if (sum->labelled == data->B) return sum->correct;
+    return (size_t)((double)sum->correct * (double)data->B / (double)sum->labelled + 0.5);
+}
+
 static sf_status evaluate_all(point_batch *points, const sf_loss_plane *plane, const sf_lattice *lattice,
                               const sf_plane_request *request) {
     const sf_moment moment = sf_evaluation_moment(plane->seed, SF_TRAINING, 0);
@@ -158,8 +164,9 @@ static sf_status evaluate_all(point_batch *points, const sf_loss_plane *plane, c
         place(points, plane, lattice, request->points + first, S);
         SF_TRY(sf_evaluator_evaluate(&points->evaluator, points->sums, NULL, points->params, S, &plane->data, &moment));
         for (size_t s = 0; s < S; s++) {
-            const double loss = points->sums[s].loss / (double)plane->data.B;
-            if (!request->found(request->context, request->points[first + s], loss, points->sums[s].correct))
+            const sf_evaluation *sum = &points->sums[s];
+            const double loss = sf_mean_over(sum->loss, sum->labelled);
+            if (!request->found(request->context, request->points[first + s], loss, sequences_right(sum, &plane->data)))
                 return sf_fail(SF_INTERRUPTED, "stopped on request");
         }
     }

@@ -45,7 +45,8 @@ typedef struct sf_plane_request {
     size_t count;
     sf_machine machine;
     const atomic_int *stop; /* not 0: give up; may be NULL */
-    /* Receives the mean loss and the number of correct labels, point by point; returns false to give up. */
+    /* Receives the mean loss and the number of sequences guessed right, point by point; returns false to give up. With
+     * one label per position, that is the share of right labels times the sequences, rounded. */
     bool (*found)(void *context, size_t point, double loss, size_t correct);
     void *context;
 } sf_plane_request;

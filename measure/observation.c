@@ -17,27 +17,20 @@ sf_status sf_observation_open(sf_observation *out, const sf_subject *subject, si
     sf_status status = sf_evaluator_open(&out->evaluator, &subject->machine, SF_OBSERVATION_WORK, subject->model,
                                          SF_F32, out->batch, 1);
     if (status == SF_OK) out->workers = sf_evaluator_workers(&out->evaluator);
-    if (status == SF_OK) status = SF_NEW(&out->tokens, out->batch * T);
-    if (status == SF_OK) status = SF_NEW(&out->labels, out->batch);
-    if (status == SF_OK) status = SF_NEW(&out->last, out->batch);
+    if (status == SF_OK) status = sf_batch_room_open(&out->room, out->batch, T);
     if (status != SF_OK) sf_observation_close(out);
     return status;
 }
 
 void sf_observation_close(sf_observation *observation) {
     sf_evaluator_close(&observation->evaluator);
-    sf_release(observation->tokens);
-    sf_release(observation->labels);
-    sf_release(observation->last);
+    sf_batch_room_close(&observation->room);
     *observation = (sf_observation){0};
 }
 
 static void place(const sf_observation *observation, size_t n, size_t i) {
-    const sf_shape *s = &observation->subject.model->shape;
-    const sf_dataset *set = data_of(&observation->subject);
-    observation->last[n] = sf_run_data_lay_out(observation->tokens + n * s->T, observation->subject.data, set, i, s->T,
-                                               s->attention.globals);
-    observation->labels[n] = sf_dataset_label(set, i);
+    const sf_subject *subject = &observation->subject;
+    sf_batch_room_place(&observation->room, n, subject->data, data_of(subject), i, &subject->model->shape);
 }
 
 bool sf_observation_next(sf_observation *observation) {
@@ -54,8 +47,7 @@ static sf_moment moment_of(const sf_observation *observation) {
 }
 
 sf_status sf_observation_run(const sf_observation *observation, const sf_observer *observer, double noise) {
-    const sf_batch batch = {
-        .tokens = observation->tokens, .labels = observation->labels, .B = observation->now, .last = observation->last};
+    const sf_batch batch = sf_batch_room_read(&observation->room, observation->now);
     sf_moment moment = moment_of(observation);
     moment.noise = noise;
     return sf_evaluator_observe(&observation->evaluator, observer, observation->subject.params, &batch, &moment);

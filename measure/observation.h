@@ -3,6 +3,7 @@
 #ifndef SF_MEASURE_OBSERVATION_H
 #define SF_MEASURE_OBSERVATION_H
 
+#include "train/batch.h"
 #include "train/evaluator.h"
 
 typedef struct sf_subject { /* what is observed */
@@ -20,10 +21,8 @@ typedef struct sf_observation {
     size_t batch;       /* sequences at a time, at most */
     size_t first, now;  /* the sequences loaded */
     sf_evaluator evaluator;
-    size_t workers;  /* that call the observer */
-    int32_t *tokens; /* [batch,T] */
-    int32_t *labels; /* [batch] */
-    uint32_t *last;  /* [batch] */
+    size_t workers; /* that call the observer */
+    sf_batch_room room;
 } sf_observation;
 
 sf_status sf_observation_open(sf_observation *out, const sf_subject *subject, size_t batch);

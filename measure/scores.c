@@ -7,6 +7,7 @@
 #include "measure/conditions.h"
 #include "measure/quantiles.h"
 #include "measure/sharpness.h"
+#include "train/batch.h"
 #include "train/evaluator.h"
 
 enum {
@@ -61,8 +62,7 @@ struct sf_meter {
     workspace *workspaces; /* [workers] */
     size_t workers;
     tally *totals; /* [L+1]: blocks, and all of them */
-    int32_t *tokens, *labels;
-    uint32_t *last;
+    sf_batch_room room;
     const sf_moment *moment; /* of the batch that is observed */
     const atomic_int *stop;  /* may be NULL */
 };
@@ -132,9 +132,7 @@ static sf_status open_meter(sf_meter *meter, const sf_machine *machine) {
     SF_TRY(SF_NEW(&meter->workspaces, meter->workers));
     for (size_t w = 0; w < meter->workers; w++) SF_TRY(open_workspace(&meter->workspaces[w], s));
     SF_TRY(SF_NEW(&meter->totals, s->L + 1));
-    SF_TRY(SF_NEW(&meter->tokens, BATCH * s->T));
-    SF_TRY(SF_NEW(&meter->last, BATCH));
-    return SF_NEW(&meter->labels, BATCH);
+    return sf_batch_room_open(&meter->room, BATCH, s->T);
 }
 
 sf_status sf_meter_create(sf_meter **out, const sf_model *model, const sf_machine *machine) {
@@ -159,9 +157,7 @@ void sf_meter_destroy(sf_meter *meter) {
     sf_pattern_destroy(&meter->pattern);
     sf_release(meter->workspaces);
     sf_release(meter->totals);
-    sf_release(meter->tokens);
-    sf_release(meter->labels);
-    sf_release(meter->last);
+    sf_batch_room_close(&meter->room);
     sf_release(meter);
 }
 
@@ -402,15 +398,11 @@ sf_status sf_meter_measure(sf_meter *meter, const float *params /* [size] */, co
     start_anew(meter);
     for (size_t first = 0; first < samples && status == SF_OK; first += BATCH) {
         const size_t B = samples - first < BATCH ? samples - first : BATCH;
-        for (size_t n = 0; n < B; n++) {
-            meter->last[n] =
-                sf_run_data_lay_out(meter->tokens + n * s->T, what->data, set, first + n, s->T, s->attention.globals);
-            meter->labels[n] = sf_dataset_label(set, first + n);
-        }
+        for (size_t n = 0; n < B; n++) sf_batch_room_place(&meter->room, n, what->data, set, first + n, s);
         const sf_moment moment = sf_evaluation_moment(what->seed, what->split, first);
         meter->moment = &moment;
-        status = sf_evaluator_observe(&meter->evaluator, &(sf_observer){observe, meter}, params,
-                                      &(sf_batch){meter->tokens, meter->labels, B, meter->last}, &moment);
+        const sf_batch batch = sf_batch_room_read(&meter->room, B);
+        status = sf_evaluator_observe(&meter->evaluator, &(sf_observer){observe, meter}, params, &batch, &moment);
     }
     meter->moment = NULL;
     if (status == SF_OK) sum_up(meter);

@@ -16,7 +16,7 @@
 #include "semfocus/settings.h"
 
 typedef struct sf_shape {
-    size_t V, T, C, F, H, L, classes; /* V and T include the global tokens */
+    size_t V, T, C, F, H, L, classes; /* V and T include the global tokens and CLS */
     sf_activation activation;
     sf_norm norm;
     sf_readout readout;
@@ -24,6 +24,12 @@ typedef struct sf_shape {
     double dropout;
     sf_attention attention;
 } sf_shape;
+
+/* How many labels a sequence has, of which some may be SF_NO_LABEL: one, or one per position. */
+enum { SF_NO_LABEL = -1 };
+static inline size_t sf_shape_labels(const sf_shape *shape) {
+    return shape->readout == SF_READ_EACH ? shape->T : 1;
+}
 
 enum { SF_PADDING = 16 };
 static inline size_t sf_padded(size_t columns) {

@@ -80,7 +80,7 @@ static sf_status describe(described *out, const sf_config *config, const char *t
     *out = (described){.config = *config, .data = add_text(SF_HASH_START, version)};
     size_t longest;
     SF_TRY(add_task(&out->data, &longest, &out->config, task));
-    attention = sf_attention_resolve(attention, longest);
+    attention = sf_attention_resolve(attention, sf_longest_read(config, longest));
     SF_TRY(sf_attention_set_causal(&attention, config->causal != 0));
     sf_attention_spell(out->attention, &attention);
     out->data = sf_run_plugins_hash(out->data, &attention, task);

@@ -9,6 +9,7 @@
 #include "measure/slopes.h"
 #include "store/surface_rows.h"
 #include "train/automatic.h"
+#include "train/batch.h"
 
 static sf_lattice lattice_of(const sf_surface *surface) {
     return (sf_lattice){.grid = surface->grid, .extent = surface->extent};
@@ -131,16 +132,11 @@ sf_status sf_landscape_open(sf_landscape **out, sf_store *store, const char *con
 }
 
 /* Spread evenly over the training set: a user's file may be sorted. */
-static void place_samples(int32_t *tokens /* [samples,T] */, int32_t *labels, uint32_t *last,
-                          const sf_stored_model *stored, size_t samples) {
-    const sf_shape *s = &stored->model->shape;
+static void place_samples(const sf_batch_room *room, const sf_stored_model *stored, size_t samples) {
     const sf_dataset *set = stored->data->training;
     const size_t sequences = sf_dataset_count(set);
-    for (size_t n = 0; n < samples; n++) {
-        const size_t i = n * sequences / samples;
-        last[n] = sf_run_data_lay_out(tokens + n * s->T, stored->data, set, i, s->T, s->attention.globals);
-        labels[n] = sf_dataset_label(set, i);
-    }
+    for (size_t n = 0; n < samples; n++)
+        sf_batch_room_place(room, n, stored->data, set, n * sequences / samples, &stored->model->shape);
 }
 
 enum { MOST_PENDING = 256 };
@@ -202,33 +198,25 @@ static sf_status compute_surface(recording *r, const sf_machine *machine) {
     const sf_stored_model *stored = &r->to.plot->model;
     const sf_surface *surface = r->to.surface;
     const sf_model *model = stored->model;
-    int32_t *tokens = NULL, *labels = NULL;
-    uint32_t *last = NULL;
+    sf_batch_room room = {0};
     float *directions[2] = {NULL, NULL};
-    sf_status status = SF_OK;
-    if (surface->samples > SIZE_MAX / model->shape.T)
-        status = sf_fail(SF_BAD_INPUT, "samples is %zu but must be fewer here", surface->samples);
-    if (status == SF_OK) status = SF_NEW(&tokens, surface->samples * model->shape.T);
-    if (status == SF_OK) status = SF_NEW(&labels, surface->samples);
-    if (status == SF_OK) status = SF_NEW(&last, surface->samples);
+    sf_status status = sf_batch_room_open(&room, surface->samples, model->shape.T);
     for (size_t d = 0; d < 2 && status == SF_OK; d++) {
         status = SF_NEW(&directions[d], model->size);
         if (status == SF_OK) sf_direction_fill(directions[d], model, stored->params, surface->seed, d);
     }
     if (status == SF_OK) {
-        place_samples(tokens, labels, last, stored, surface->samples);
+        place_samples(&room, stored, surface->samples);
         const sf_loss_plane plane = {.model = model,
                                      .weights = stored->params,
                                      .directions = {directions[0], directions[1]},
-                                     .data = {.tokens = tokens, .labels = labels, .B = surface->samples, .last = last},
+                                     .data = sf_batch_room_read(&room, surface->samples),
                                      .seed = (uint32_t)stored->config->seed};
         status = evaluate_missing(r, &plane, machine);
     }
     sf_release(directions[0]);
     sf_release(directions[1]);
-    sf_release(tokens);
-    sf_release(labels);
-    sf_release(last);
+    sf_batch_room_close(&room);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include "semfocus/followup.h"
 #include "store/stored_model.h"
 #include "train/automatic.h"
+#include "train/batch.h"
 #include "train/evaluator.h"
 #include "train/numerics.h"
 
@@ -12,16 +13,12 @@ typedef struct examination { /* a model at another length, and what evaluates it
     sf_model model;
     sf_run_data data;
     sf_evaluator evaluator;
-    int32_t *tokens; /* [SF_EVALUATION_BATCH,T] */
-    int32_t *labels; /* [SF_EVALUATION_BATCH] */
-    uint32_t *last;  /* [SF_EVALUATION_BATCH] */
+    sf_batch_room room; /* of SF_EVALUATION_BATCH sequences */
 } examination;
 
 static void close_examination(examination *it) {
     sf_evaluator_close(&it->evaluator);
-    sf_release(it->tokens);
-    sf_release(it->labels);
-    sf_release(it->last);
+    sf_batch_room_close(&it->room);
     sf_model_destroy(&it->model);
     sf_run_data_close(&it->data);
 }
@@ -51,33 +48,28 @@ static sf_status open_model(examination *it, const sf_stored_model *stored, cons
                             size_t count) {
     sf_machine machine;
     sf_shape shape = stored->model->shape;
-    shape.attention = sf_attention_resolve(shape.attention, it->data.longest);
-    shape.T = sf_attention_positions(&shape.attention, it->data.longest, stored->config->pad == SF_PAD_MASK);
+    const size_t longest = sf_longest_read(stored->config, it->data.longest);
+    shape.attention = sf_attention_resolve(shape.attention, longest);
+    shape.T = sf_attention_positions(&shape.attention, longest, stored->config->pad == SF_PAD_MASK);
     SF_TRY(sf_model_create(&it->model, &shape));
     assert(it->model.size == stored->model->size); /* no weight belongs to a position */
     SF_TRY(choose_machine(&machine, stored, execution, &shape, count));
     SF_TRY(sf_evaluator_open(&it->evaluator, &machine, SF_EVALUATION_WORK, &it->model,
                              (sf_precision)stored->config->precision, SF_EVALUATION_BATCH, 1));
-    SF_TRY(SF_NEW(&it->tokens, SF_EVALUATION_BATCH * shape.T));
-    SF_TRY(SF_NEW(&it->last, SF_EVALUATION_BATCH));
-    return SF_NEW(&it->labels, SF_EVALUATION_BATCH);
+    return sf_batch_room_open(&it->room, SF_EVALUATION_BATCH, shape.T);
 }
 
 static sf_batch load(const examination *it, size_t first, size_t count) {
-    const sf_shape *shape = &it->model.shape;
     const size_t B = sf_smaller(count - first, SF_EVALUATION_BATCH);
-    for (size_t n = 0; n < B; n++) {
-        it->last[n] = sf_run_data_lay_out(it->tokens + n * shape->T, &it->data, it->data.heldout, first + n, shape->T,
-                                          shape->attention.globals);
-        it->labels[n] = sf_dataset_label(it->data.heldout, first + n);
-    }
-    return (sf_batch){.tokens = it->tokens, .labels = it->labels, .B = B, .last = it->last};
+    for (size_t n = 0; n < B; n++)
+        sf_batch_room_place(&it->room, n, &it->data, it->data.heldout, first + n, &it->model.shape);
+    return sf_batch_room_read(&it->room, B);
 }
 
 static sf_status examine(sf_length_result *out, const examination *it, const sf_stored_model *stored) {
     const float *params = stored->params;
     double total = 0;
-    size_t correct = 0;
+    size_t correct = 0, labelled = 0;
     for (size_t first = 0; first < out->count; first += SF_EVALUATION_BATCH) {
         const sf_batch batch = load(it, first, out->count);
         const sf_moment moment = sf_evaluation_moment((uint32_t)stored->config->seed, SF_HELDOUT, first);
@@ -85,9 +77,10 @@ static sf_status examine(sf_length_result *out, const examination *it, const sf_
         SF_TRY(sf_evaluator_evaluate(&it->evaluator, &part, NULL, &params, 1, &batch, &moment));
         total += part.loss;
         correct += part.correct;
+        labelled += part.labelled;
     }
-    out->loss = total / (double)out->count;
-    out->accuracy = 100.0 * (double)correct / (double)out->count;
+    out->loss = total / (double)labelled;
+    out->accuracy = 100.0 * (double)correct / (double)labelled;
     return SF_OK;
 }
 

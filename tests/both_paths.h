@@ -12,12 +12,16 @@
 typedef struct outcome {
     double loss;
     double *gradient; /* [size] */
-    double *logits;   /* [B,classes] */
+    double *logits;   /* [B,labels,classes] */
 } outcome;
+
+static inline size_t sample_logits(const sample *s) {
+    return s->B * sf_shape_labels(&s->model.shape) * s->model.shape.classes;
+}
 
 static inline void outcome_open(outcome *out, const sample *s) {
     assert_int_equal(SF_NEW(&out->gradient, s->model.size), SF_OK);
-    assert_int_equal(SF_NEW(&out->logits, s->B * s->model.shape.classes), SF_OK);
+    assert_int_equal(SF_NEW(&out->logits, sample_logits(s)), SF_OK);
 }
 
 static inline void outcome_close(outcome *out) {
@@ -43,17 +47,17 @@ static inline void run_cpu_in(sf_precision precision, outcome *out, const sample
     assert_int_equal(sf_cpu_team_create(&team, &plan, 1, workers, s->B), SF_OK);
     assert_int_equal(SF_NEW(&params, s->model.size), SF_OK);
     assert_int_equal(SF_NEW(&gradient, s->model.size), SF_OK);
-    assert_int_equal(SF_NEW(&logits, s->B * s->model.shape.classes), SF_OK);
+    assert_int_equal(SF_NEW(&logits, sample_logits(s)), SF_OK);
     for (size_t i = 0; i < s->model.size; i++) params[i] = (float)s->params[i];
     const sf_batch batch = sample_batch(s);
     sf_evaluation evaluation;
     sf_cpu_evaluate(team, &evaluation, logits, plan, params, &batch, &s->moment);
     sf_cpu_gradient(team, &out->loss, gradient, plan, params, &batch, &s->moment);
     /* forward alone and forward before backward are the same arithmetic */
-    const double evaluated = evaluation.loss / (double)s->B;
+    const double evaluated = evaluation.loss / (double)evaluation.labelled;
     assert_true(out->loss == evaluated || (isnan(out->loss) && isnan(evaluated)));
     for (size_t i = 0; i < s->model.size; i++) out->gradient[i] = (double)gradient[i];
-    for (size_t i = 0; i < s->B * s->model.shape.classes; i++) out->logits[i] = (double)logits[i];
+    for (size_t i = 0; i < sample_logits(s); i++) out->logits[i] = (double)logits[i];
     sf_release(params);
     sf_release(gradient);
     sf_release(logits);
@@ -70,7 +74,7 @@ static inline void assert_close(const sample *s, const outcome *ours, const outc
     for (size_t i = 0; i < s->model.size; i++) norm += theirs->gradient[i] * theirs->gradient[i];
     norm = sqrt(norm);
     assert_true(fabs(ours->loss - theirs->loss) <= limit * (1 + fabs(theirs->loss)));
-    for (size_t i = 0; i < s->B * s->model.shape.classes; i++)
+    for (size_t i = 0; i < sample_logits(s); i++)
         if (!(fabs(ours->logits[i] - theirs->logits[i]) <= limit * (1 + fabs(theirs->logits[i]))))
             fail_msg("logit %zu: %.9g, expected %.9g", i, ours->logits[i], theirs->logits[i]);
     for (size_t p = 0; p < s->model.param_count; p++) {

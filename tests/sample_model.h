@@ -41,6 +41,14 @@ static inline bool sample_word(const char **text, const char *word) {
     return true;
 }
 
+/* Under the readout `each`, a third of the positions have no label, but the first has one. */
+static inline void sample_labels(int32_t *labels, const sf_shape *shape, sf_draws *draws) {
+    for (size_t i = 0; i < sf_shape_labels(shape); i++) {
+        labels[i] = (int32_t)sf_draw_below(draws, (uint32_t)shape->classes);
+        if (i > 0 && sf_draw_below(draws, 3) == 0) labels[i] = SF_NO_LABEL;
+    }
+}
+
 /* Weights at twice their usual size, so that attention is far from uniform. */
 static inline void sample_open(sample *out, const sample_case *c) {
     sf_shape shape = {.classes = 3,
@@ -52,9 +60,12 @@ static inline void sample_open(sample *out, const sample_case *c) {
                       .norm = c->norm,
                       .inverse_temperature = 1.5,
                       .dropout = c->dropout};
-    const char *spelling = c->attention; /* may follow "causal " and "last " */
+    const char *spelling = c->attention; /* may follow "many ", "causal " and the name of a readout */
+    if (sample_word(&spelling, "many ")) shape.classes = 1501;
     const bool causal = sample_word(&spelling, "causal ");
     if (sample_word(&spelling, "last ")) shape.readout = SF_READ_LAST;
+    if (sample_word(&spelling, "cls ")) shape.readout = SF_READ_CLS;
+    if (sample_word(&spelling, "each ")) shape.readout = SF_READ_EACH;
     if (sf_attention_parse(&shape.attention, spelling) != SF_OK) fail_msg("%s: %s", spelling, sf_message());
     assert_int_equal(sf_attention_set_causal(&shape.attention, causal), SF_OK);
     shape.V = 5 + shape.attention.globals;
@@ -63,7 +74,7 @@ static inline void sample_open(sample *out, const sample_case *c) {
     assert_int_equal(sf_model_create(&out->model, &shape), SF_OK);
     assert_int_equal(SF_NEW(&out->params, out->model.size), SF_OK);
     assert_int_equal(SF_NEW(&out->tokens, c->B * shape.T), SF_OK);
-    assert_int_equal(SF_NEW(&out->labels, c->B), SF_OK);
+    assert_int_equal(SF_NEW(&out->labels, c->B * sf_shape_labels(&shape)), SF_OK);
     sf_draws draws = sf_draws_at((sf_index){.seed = c->seed, .stream = 77});
     for (size_t p = 0; p < out->model.param_count; p++) {
         const sf_param *param = &out->model.params[p];
@@ -75,7 +86,7 @@ static inline void sample_open(sample *out, const sample_case *c) {
     for (size_t b = 0; b < c->B; b++) {
         for (size_t t = 0; t < c->T; t++) out->tokens[b * shape.T + t] = (int32_t)sf_draw_below(&draws, 5);
         for (size_t t = c->T; t < shape.T; t++) out->tokens[b * shape.T + t] = (int32_t)(5 + t - c->T);
-        out->labels[b] = (int32_t)sf_draw_below(&draws, 3);
+        sample_labels(out->labels + b * sf_shape_labels(&shape), &shape, &draws);
     }
 }
 

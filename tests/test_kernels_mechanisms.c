@@ -299,6 +299,32 @@ static void causal_models_do_not_see_later_tokens(void **state) {
     }
 }
 
+/* Around the edges of tiles of 96 queries and 128 keys; beyond 640 positions the backward pass scores again. */
+static void causal_tiles_equal_the_reference(void **state) {
+    (void)state;
+    static const size_t lengths[] = {95, 96, 97, 128, 129, 193, 257, 700};
+    for (uint32_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const sample_case c = {"causal full", lengths[i], 16, 8, 1, 1, 2, SF_GELU, SF_PRE_NORM, i % 2 * 0.1, 800 + i};
+        describe_case(&c);
+        check_case(&c);
+    }
+}
+
+static void causal_tiles_do_not_see_later_tokens(void **state) {
+    (void)state;
+    static const size_t positions[] = {0, 94, 95, 96, 127, 128, 200, 298};
+    const sample_case c = {"causal last full", 300, 9, 7, 2, 2, 2, SF_GELU, SF_PRE_NORM, 0, 6};
+    sample s;
+    sample_open(&s, &c);
+    for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
+        float one[6], other[6];
+        logits_at(one, &s, positions[i], 0);
+        logits_at(other, &s, positions[i], 3);
+        assert_memory_equal(one, other, sizeof one);
+    }
+    sample_close(&s);
+}
+
 /* At its limit a mechanism is full attention, and entmax near 1 is close to softmax. */
 static void limits_equal_full_attention(void **state) {
     (void)state;
@@ -336,6 +362,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_equals_the_reference),      cmocka_unit_test(long_sequences_equal_the_reference),
         cmocka_unit_test(random_spellings_equal_the_reference), cmocka_unit_test(causal_models_do_not_see_later_tokens),
+        cmocka_unit_test(causal_tiles_equal_the_reference),     cmocka_unit_test(causal_tiles_do_not_see_later_tokens),
         cmocka_unit_test(limits_equal_full_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

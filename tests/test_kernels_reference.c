@@ -23,7 +23,7 @@ static void check_gradient(const sample_case *c) {
     double *gradient, *logits, loss;
     assert_int_equal(sf_reference_create(&reference, &s.model), SF_OK);
     assert_int_equal(SF_NEW(&gradient, s.model.size), SF_OK);
-    assert_int_equal(SF_NEW(&logits, s.B * s.model.shape.classes), SF_OK);
+    assert_int_equal(SF_NEW(&logits, s.B * sf_shape_labels(&s.model.shape) * s.model.shape.classes), SF_OK);
     const sf_batch batch = sample_batch(&s);
     sf_reference_run(reference, &loss, logits, gradient, s.params, &batch, &s.moment);
     double norm = 0;
@@ -96,7 +96,13 @@ static const char *const mechanisms[] = {"full",
                                          "causal blocktopk:2:2/sigmoid@logn",
                                          "causal random:2+sink:1",
                                          "causal lsh:4:1@rope",
-                                         "last full+global:1"};
+                                         "last full+global:1",
+                                         "cls full",
+                                         "cls topk:3+global:1",
+                                         "each full",
+                                         "each topk:3+global:2",
+                                         "causal each full@rope",
+                                         "causal each topk:2/entmax15"};
 
 static void gradients_match_finite_differences(void **state) {
     (void)state;

@@ -79,7 +79,8 @@ static void domains_are_those_of_the_reference(void **state) {
 /* The gradient of a sequence's loss is no longer than the composed local constant, in all weights and in each block. */
 static void gradients_stay_below(void **state) {
     (void)state;
-    static const char *const mechanisms[] = {"full", "banded:3+global:2", "topk:3", "topk:1"};
+    static const char *const mechanisms[] = {"full",   "banded:3+global:2", "topk:3",
+                                             "topk:1", "last full",         "cls topk:3"};
     for (size_t m = 0; m < sizeof mechanisms / sizeof *mechanisms; m++)
         for (int norm = SF_PRE_NORM; norm <= SF_POST_NORM; norm++) {
             const sample_case c = {mechanisms[m], 9, 6, 5, 2, 3, 8, SF_MISH, (sf_norm)norm, 0, 400 + (uint32_t)m};

@@ -23,15 +23,14 @@ static void weights_open(weights *out, const sample *s) {
     }
 }
 
-static void a_large_batch_is_the_sum_of_its_parts(void **state) {
-    (void)state;
+static void check_parts(const char *mechanism) {
     sample s;
     weights w;
     float *logits;
     sf_evaluator evaluator;
-    sample_open(&s, &(sample_case){"random:3", 7, 8, 8, 2, 1, B, SF_RELU, SF_PRE_NORM, 0, 5});
+    sample_open(&s, &(sample_case){mechanism, 7, 8, 8, 2, 1, B, SF_RELU, SF_PRE_NORM, 0, 5});
     weights_open(&w, &s);
-    const size_t T = s.model.shape.T, classes = s.model.shape.classes;
+    const size_t classes = s.model.shape.classes * sf_shape_labels(&s.model.shape); /* logits of a sequence */
     assert_int_equal(SF_NEW(&logits, (S + 1) * B * classes), SF_OK);
     for (size_t threads = 1; threads <= 3; threads++) {
         assert_int_equal(sf_evaluator_open(&evaluator, &(sf_machine){.threads = threads}, SF_EVALUATION_WORK, &s.model,
@@ -47,9 +46,8 @@ static void a_large_batch_is_the_sum_of_its_parts(void **state) {
         for (size_t m = 0; m < S; m++) {
             sf_evaluation expected = {0};
             for (size_t first = 0; first < B; first += SF_EVALUATION_BATCH) {
-                const sf_batch part = {.tokens = s.tokens + first * T,
-                                       .labels = s.labels + first,
-                                       .B = sf_smaller(B - first, SF_EVALUATION_BATCH)};
+                const sf_batch part =
+                    sf_batch_part(&batch, &s.model.shape, first, sf_smaller(B - first, SF_EVALUATION_BATCH));
                 sf_moment moment = s.moment;
                 moment.first_sample = (uint32_t)first;
                 sf_evaluation sum;
@@ -58,9 +56,11 @@ static void a_large_batch_is_the_sum_of_its_parts(void **state) {
                                  SF_OK);
                 expected.loss += sum.loss;
                 expected.correct += sum.correct;
+                expected.labelled += sum.labelled;
             }
             assert_memory_equal(&sums[m].loss, &expected.loss, sizeof expected.loss);
             assert_int_equal(sums[m].correct, expected.correct);
+            assert_int_equal(sums[m].labelled, expected.labelled);
             assert_memory_equal(logits + m * B * classes, logits + S * B * classes, B * classes * sizeof *logits);
         }
         sf_evaluator_close(&evaluator);
@@ -68,6 +68,12 @@ static void a_large_batch_is_the_sum_of_its_parts(void **state) {
     sf_release(logits);
     sf_release(w.values);
     sample_close(&s);
+}
+
+static void a_large_batch_is_the_sum_of_its_parts(void **state) {
+    (void)state;
+    check_parts("random:3");
+    check_parts("each random:3");
 }
 
 int main(void) {

@@ -35,7 +35,7 @@ static void check_files(const char *pattern, size_t count, sf_precision precisio
 static void every_golden_file_passes(void **state) {
     (void)state;
     check_files("tests/golden/*.safetensors", 18, SF_F32, 2e-5);
-    check_files("tests/golden-beyond/*.safetensors", 28, SF_F32, 2e-5);
+    check_files("tests/golden-beyond/*.safetensors", 31, SF_F32, 2e-5);
 }
 
 static void every_golden_file_passes_in_bf16(void **state) {

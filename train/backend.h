@@ -86,7 +86,8 @@ typedef struct sf_backend {
     /* How many workers call an observer: they are numbered from 0. */
     size_t (*evaluator_workers)(const void *evaluator);
     /* Losses are added over SF_EVALUATION_BATCH sequences at a time, and then these sums. */
-    sf_status (*evaluate)(void *evaluator, sf_evaluation *out /* [S] */, float *logits /* [S,B,classes], may be NULL */,
+    sf_status (*evaluate)(void *evaluator, sf_evaluation *out /* [S] */,
+                          float *logits /* [S,B,labels,classes], may be NULL */,
                           const float *const *params /* [S][size] */, size_t S, const sf_batch *batch,
                           const sf_moment *moment);
     sf_status (*observe)(void *evaluator, const sf_observer *observer, const float *params /* [size] */,

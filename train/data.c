@@ -40,6 +40,15 @@ static sf_status check_swap(const char *task, const sf_config *config) {
     return SF_OK;
 }
 
+/* Labels and readout have to fit together. */
+static sf_status check_readout(const char *task, bool labels_each, const sf_config *config) {
+    if (labels_each == (config->readout == SF_READ_EACH)) return SF_OK;
+    if (labels_each)
+        return sf_fail_on(SF_BAD_INPUT, "readout", "'%s' has one label per token; set readout to each", task);
+    return sf_fail_on(SF_BAD_INPUT, "readout",
+                      "readout is each but '%s' has one label per sequence; use mean, last or cls", task);
+}
+
 sf_status sf_run_data_check(const char *task, const sf_config *config) {
     static const char *const only_tsv[] = {"vocab", "classes", "tokenizer", "context", "tokens", "label", NULL};
     static const char *const only_sampled[] = {"length", "train-count", "heldout-count", NULL};
@@ -50,6 +59,7 @@ sf_status sf_run_data_check(const char *task, const sf_config *config) {
     const sf_task *found;
     SF_TRY(sf_task_find(&found, task));
     SF_TRY(refuse_given(config, only_tsv, "is known for a built-in task and set only for your own data"));
+    SF_TRY(check_readout(task, sf_task_labels_each(found), config));
     return sf_task_check_length(found, (size_t)config->length);
 }
 
@@ -83,16 +93,18 @@ static sf_status check_longest(const sf_run_data *data, const char *task) {
                    data->longest, length->high);
 }
 
-/* Labels and readout have to fit together. */
-static sf_status check_labels(const sf_run_data *data, const char *task) {
+static sf_status check_labels(const sf_run_data *data, const char *task, const sf_config *config) {
     const bool each = sf_dataset_labels_each(data->training);
     if (each != sf_dataset_labels_each(data->heldout))
         return sf_fail(SF_BAD_INPUT,
                        "one file of '%s' has a label at every token, the other one per row; write both "
                        "alike",
                        task);
-    if (!each) return SF_OK;
-    return sf_fail(SF_BAD_INPUT, "'%s' has a label at every token, which no readout of this version can learn", task);
+    SF_TRY(check_readout(task, each, config));
+    if (sf_dataset_label_count(data->training) == 0 || sf_dataset_label_count(data->heldout) == 0)
+        return sf_fail(SF_BAD_INPUT, "the %s data of '%s' has no label at all; at least one is needed",
+                       sf_dataset_label_count(data->training) == 0 ? "training" : "held-out", task);
+    return SF_OK;
 }
 
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config, const atomic_int *stop) {
@@ -104,7 +116,7 @@ sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *
         const size_t training = sf_dataset_longest(out->training), heldout = sf_dataset_longest(out->heldout);
         out->longest = training > heldout ? training : heldout;
         status = check_longest(out, task);
-        if (status == SF_OK) status = check_labels(out, task);
+        if (status == SF_OK) status = check_labels(out, task, config);
         if (status == SF_OK && config->swap_sample >= 0) status = swap_one(out, task, config);
     }
     if (status != SF_OK) sf_run_data_close(out);
@@ -118,14 +130,12 @@ void sf_run_data_close(sf_run_data *data) {
     *data = (sf_run_data){0};
 }
 
-uint32_t sf_run_data_lay_out(int32_t *tokens /* [T] */, const sf_run_data *data, const sf_dataset *set, size_t i,
-                             size_t T, size_t globals) {
-    const size_t plain = T - globals;
-    size_t count;
-    const int32_t *sequence = sf_dataset_tokens(set, i, &count);
-    for (size_t t = 0; t < plain; t++) tokens[t] = t < count ? sequence[t] : data->pad;
-    for (size_t t = plain; t < T; t++) tokens[t] = data->pad + 1 + (int32_t)(t - plain);
-    return (uint32_t)(count < plain ? count : plain) - 1;
+size_t sf_longest_read(const sf_config *config, size_t longest) {
+    return longest + (config->readout == SF_READ_CLS ? 1 : 0);
+}
+
+size_t sf_token_ids(const sf_config *config, const sf_run_data *data, size_t globals) {
+    return (size_t)data->pad + 1 + globals + (config->readout == SF_READ_CLS ? 1 : 0);
 }
 
 /* Fisher-Yates under (seed, epoch). */

@@ -9,7 +9,7 @@
 
 typedef struct sf_run_data {
     sf_dataset *training, *heldout;
-    int32_t pad; /* id of PAD; global tokens follow it */
+    int32_t pad; /* id of PAD; global tokens follow it, then CLS */
     size_t classes, longest;
     struct sf_own_facts *own; /* what is known of a user's data besides; NULL: sampled from a task */
 } sf_run_data;
@@ -22,10 +22,9 @@ sf_status sf_run_data_check(const char *task, const sf_config *config);
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config, const atomic_int *stop);
 void sf_run_data_close(sf_run_data *data);
 
-/* Writes sequence i of a set as the model reads it: tokens, PAD up to the position of the global tokens, then these.
- * Returns the position of its last token. */
-uint32_t sf_run_data_lay_out(int32_t *tokens /* [T] */, const sf_run_data *data, const sf_dataset *set, size_t i,
-                             size_t T, size_t globals);
+/* Tokens of the longest sequence as the model reads it, and the number of token ids: the readout `cls` adds one. */
+size_t sf_longest_read(const sf_config *config, size_t longest);
+size_t sf_token_ids(const sf_config *config, const sf_run_data *data, size_t globals);
 
 /* The order in which an epoch visits the training sequences, the same for every backend: a uniform permutation. */
 void sf_epoch_order(uint32_t *order /* [count] */, size_t count, uint32_t seed, uint32_t epoch);

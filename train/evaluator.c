@@ -41,8 +41,8 @@ size_t sf_evaluator_workers(const sf_evaluator *evaluator) {
 }
 
 sf_status sf_evaluator_evaluate(const sf_evaluator *evaluator, sf_evaluation *out /* [S] */,
-                                float *logits /* [S,B,classes] */, const float *const *params /* [S][size] */, size_t S,
-                                const sf_batch *batch, const sf_moment *moment) {
+                                float *logits /* [S,B,labels,classes] */, const float *const *params /* [S][size] */,
+                                size_t S, const sf_batch *batch, const sf_moment *moment) {
     return evaluator->backend->evaluate(evaluator->state, out, logits, params, S, batch, moment);
 }
 

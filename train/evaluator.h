@@ -23,7 +23,7 @@ size_t sf_evaluator_workers(const sf_evaluator *evaluator); /* that call an obse
 
 /* Sums over the sequences, for each of S weights: over SF_EVALUATION_BATCH of them at a time, then of these. */
 sf_status sf_evaluator_evaluate(const sf_evaluator *evaluator, sf_evaluation *out /* [S] */,
-                                float *logits /* [S,B,classes], may be NULL */,
+                                float *logits /* [S,B,labels,classes], may be NULL */,
                                 const float *const *params /* [S][size] */, size_t S, const sf_batch *batch,
                                 const sf_moment *moment);
 sf_status sf_evaluator_observe(const sf_evaluator *evaluator, const sf_observer *observer,

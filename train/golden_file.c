@@ -91,6 +91,8 @@ static sf_status read_shape(sf_golden_file *g) {
     SF_TRY(metadata_real(&g->clip, g, "clip"));
     SF_TRY(read_attention(&shape.attention, g, globals));
     g->B = (size_t)batch;
+    if (config.readout == SF_READ_CLS)
+        return sf_fail(SF_BAD_INPUT, "its metadata has readout 'cls'; golden files have mean, last or each");
     shape.V = (size_t)(vocab + globals);
     shape.T = (size_t)(length + globals);
     shape.C = (size_t)width;
@@ -104,32 +106,51 @@ static sf_status read_shape(sf_golden_file *g) {
     return sf_model_create(&g->model, &shape);
 }
 
-/* The tensor, which must have exactly this shape (columns 0: a vector of `rows`). */
-static sf_status find_tensor(const sf_tensor **out, const sf_golden_file *g, const char *name, size_t rows,
-                             size_t columns) {
-    const sf_tensor *tensor = *out = sf_safetensors_find(g->file, name);
-    if (tensor == NULL) return sf_fail(SF_BAD_INPUT, "it has no tensor '%s'; a golden file must hold it", name);
-    const size_t rank = columns > 0 ? 2 : 1;
-    if (tensor->rank != rank || tensor->shape[0] != rows || (columns > 0 && tensor->shape[1] != columns))
-        return sf_fail(SF_BAD_INPUT, "tensor '%s' has another shape than its metadata says; it must be [%zu%s%.0zu]",
-                       name, rows, columns > 0 ? ", " : "", columns);
-    return SF_OK;
+typedef struct tensor_shape {
+    size_t rank, at[3];
+} tensor_shape;
+
+static tensor_shape vector_of(size_t size) {
+    return (tensor_shape){1, {size}};
 }
 
-static sf_status read_reals(double *out, const sf_golden_file *g, const char *name, size_t rows, size_t columns) {
+static tensor_shape matrix_of(size_t rows, size_t columns) {
+    return (tensor_shape){2, {rows, columns}};
+}
+
+static void write_shape(char out[80], const tensor_shape *shape) {
+    int used = snprintf(out, 80, "[%zu", shape->at[0]);
+    for (size_t i = 1; i < shape->rank; i++) used += snprintf(out + used, 80 - (size_t)used, ", %zu", shape->at[i]);
+    snprintf(out + used, 80 - (size_t)used, "]");
+}
+
+/* The tensor, which must have exactly this shape. */
+static sf_status find_tensor(const sf_tensor **out, const sf_golden_file *g, const char *name, tensor_shape shape) {
+    const sf_tensor *tensor = *out = sf_safetensors_find(g->file, name);
+    if (tensor == NULL) return sf_fail(SF_BAD_INPUT, "it has no tensor '%s'; a golden file must hold it", name);
+    bool same = tensor->rank == shape.rank;
+    for (size_t i = 0; i < shape.rank && same; i++) same = tensor->shape[i] == shape.at[i];
+    if (same) return SF_OK;
+    char text[80];
+    write_shape(text, &shape);
+    return sf_fail(SF_BAD_INPUT, "tensor '%s' has another shape than its metadata says; it must be %s", name, text);
+}
+
+static sf_status read_reals(double *out, const sf_golden_file *g, const char *name, tensor_shape shape) {
     const sf_tensor *tensor;
-    SF_TRY(find_tensor(&tensor, g, name, rows, columns));
+    SF_TRY(find_tensor(&tensor, g, name, shape));
     return sf_tensor_reals(out, tensor);
 }
 
-static sf_status read_indices(int32_t **out, const sf_golden_file *g, const char *name, size_t rows, size_t columns,
+/* From `low` up to but not including `bound`. */
+static sf_status read_indices(int32_t **out, const sf_golden_file *g, const char *name, tensor_shape shape, int32_t low,
                               size_t bound) {
     const sf_tensor *tensor;
-    SF_TRY(find_tensor(&tensor, g, name, rows, columns));
+    SF_TRY(find_tensor(&tensor, g, name, shape));
     SF_TRY(SF_NEW(out, tensor->count));
     SF_TRY(sf_tensor_integers(*out, tensor));
     for (size_t i = 0; i < tensor->count; i++)
-        if ((*out)[i] < 0 || (size_t)(*out)[i] >= bound)
+        if ((*out)[i] < low || (*out)[i] >= (int32_t)bound)
             return sf_fail(SF_BAD_INPUT, "tensor '%s' holds %d but must lie below %zu", name, (*out)[i], bound);
     return SF_OK;
 }
@@ -142,8 +163,8 @@ static sf_status read_block(double *block /* [size] */, const sf_golden_file *g,
         snprintf(name, sizeof name, "%s%s", prefix, param->name);
         double *values;
         SF_TRY(SF_NEW(&values, param->rows * param->columns));
-        const sf_status status = param->rank == 1 ? read_reals(values, g, name, param->columns, 0)
-                                                  : read_reals(values, g, name, param->rows, param->columns);
+        const sf_status status = read_reals(
+            values, g, name, param->rank == 1 ? vector_of(param->columns) : matrix_of(param->rows, param->columns));
         for (size_t r = 0; status == SF_OK && r < param->rows; r++)
             for (size_t c = 0; c < param->columns; c++)
                 block[sf_param_index(param, r, c)] = values[r * param->columns + c];
@@ -153,19 +174,32 @@ static sf_status read_block(double *block /* [size] */, const sf_golden_file *g,
     return SF_OK;
 }
 
+/* With the readout `each`, one label per position, -1 where there is none; at least one. */
+static sf_status read_labels(sf_golden_file *g) {
+    const sf_shape *s = &g->model.shape;
+    const bool each = s->readout == SF_READ_EACH;
+    SF_TRY(read_indices(&g->labels, g, "labels", each ? matrix_of(g->B, s->T) : vector_of(g->B), each ? SF_NO_LABEL : 0,
+                        s->classes));
+    for (size_t i = 0; i < g->B * sf_shape_labels(s); i++)
+        if (g->labels[i] != SF_NO_LABEL) return SF_OK;
+    return sf_fail(SF_BAD_INPUT, "tensor 'labels' has no label at all; at least one is needed");
+}
+
 static sf_status golden_read(sf_golden_file *g) {
     SF_TRY(read_shape(g));
     const sf_shape *s = &g->model.shape;
-    SF_TRY(read_indices(&g->tokens, g, "tokens", g->B, s->T, s->V));
-    SF_TRY(read_indices(&g->labels, g, "labels", g->B, 0, s->classes));
+    const tensor_shape logits =
+        s->readout == SF_READ_EACH ? (tensor_shape){3, {g->B, s->T, s->classes}} : matrix_of(g->B, s->classes);
+    SF_TRY(read_indices(&g->tokens, g, "tokens", matrix_of(g->B, s->T), 0, s->V));
+    SF_TRY(read_labels(g));
     SF_TRY(SF_NEW(&g->params, g->model.size));
     SF_TRY(SF_NEW(&g->gradient, g->model.size));
-    SF_TRY(SF_NEW(&g->logits, g->B * s->classes));
+    SF_TRY(SF_NEW(&g->logits, sf_golden_logits(g)));
     SF_TRY(read_block(g->params, g, "param."));
     SF_TRY(read_block(g->gradient, g, "grad."));
-    SF_TRY(read_reals(g->logits, g, "logits", g->B, s->classes));
-    SF_TRY(read_reals(&g->gradient_norm, g, "grad_norm", 1, 0));
-    return read_reals(g->losses, g, "losses", SF_GOLDEN_LOSSES, 0);
+    SF_TRY(read_reals(g->logits, g, "logits", logits));
+    SF_TRY(read_reals(&g->gradient_norm, g, "grad_norm", vector_of(1)));
+    return read_reals(g->losses, g, "losses", vector_of(SF_GOLDEN_LOSSES));
 }
 
 sf_status sf_golden_file_open(sf_golden_file *g, const char *path) {

@@ -14,9 +14,14 @@ typedef struct sf_golden_file { /* a file, unpacked into the model's padded layo
     double lr, clip;
     int32_t *tokens, *labels;
     double *params, *gradient; /* [size] */
-    double *logits;            /* [B,classes] */
+    double *logits;            /* [B,labels,classes] */
     double gradient_norm, losses[SF_GOLDEN_LOSSES];
 } sf_golden_file;
+
+/* How many logits it has. */
+static inline size_t sf_golden_logits(const sf_golden_file *g) {
+    return g->B * sf_shape_labels(&g->model.shape) * g->model.shape.classes;
+}
 
 /* Closing a zeroed one is legal. */
 sf_status sf_golden_file_open(sf_golden_file *out, const char *path);

@@ -51,12 +51,13 @@ static sf_status open_member(sf_member *member, const char *task, sf_member *con
     sf_attention attention;
     SF_TRY(sf_attention_parse(&attention, config->attention));
     SF_TRY(open_data(member, task, others, count, stop));
-    attention = sf_attention_resolve(attention, member->data->longest);
+    const size_t longest = sf_longest_read(config, member->data->longest);
+    attention = sf_attention_resolve(attention, longest);
     SF_TRY(sf_attention_set_causal(&attention, config->causal != 0));
 
     const sf_shape shape = {
-        .V = (size_t)member->data->pad + 1 + attention.globals,
-        .T = sf_attention_positions(&attention, member->data->longest, config->pad == SF_PAD_MASK),
+        .V = sf_token_ids(config, member->data, attention.globals),
+        .T = sf_attention_positions(&attention, longest, config->pad == SF_PAD_MASK),
         .C = (size_t)config->width,
         .F = (size_t)config->mlp_width,
         .H = (size_t)config->heads,
@@ -109,12 +110,12 @@ const char *sf_member_task(const sf_member *member) {
 
 static uint64_t add_dataset(uint64_t hash, const sf_dataset *data) {
     for (size_t i = 0; i < sf_dataset_count(data); i++) {
-        size_t count;
+        size_t count, label_count;
         const int32_t *tokens = sf_dataset_tokens(data, i, &count);
-        const int32_t label = sf_dataset_label(data, i);
+        const int32_t *labels = sf_dataset_labels(data, i, &label_count);
         hash = sf_hash(hash, &count, sizeof count);
         hash = sf_hash(hash, tokens, count * sizeof *tokens);
-        hash = sf_hash(hash, &label, sizeof label);
+        hash = sf_hash(hash, labels, label_count * sizeof *labels);
     }
     return hash;
 }

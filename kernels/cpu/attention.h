@@ -2,34 +2,40 @@
 #ifndef SF_KERNELS_CPU_ATTENTION_H
 #define SF_KERNELS_CPU_ATTENTION_H
 
+#include <stdatomic.h>
+
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/plan.h"
 #include "kernels/cpu/rows.h"
 
-#define sf_dense_forward       ISA(sf_dense_forward)
-#define sf_dense_backward      ISA(sf_dense_backward)
-#define sf_scaled_keys         ISA(sf_scaled_keys)
-#define sf_share_queries       ISA(sf_share_queries)
-#define sf_prepare_selection   ISA(sf_prepare_selection)
-#define sf_turn                ISA(sf_turn)
-#define sf_turn_backward       ISA(sf_turn_backward)
-#define sf_rowwise_forward     ISA(sf_rowwise_forward)
-#define sf_rowwise_backward    ISA(sf_rowwise_backward)
-#define sf_rowwise_open        ISA(sf_rowwise_open)
-#define sf_rowwise_keep        ISA(sf_rowwise_keep)
-#define sf_row_select          ISA(sf_row_select)
-#define sf_row_factors         ISA(sf_row_factors)
-#define sf_row_mix             ISA(sf_row_mix)
-#define sf_row_values_backward ISA(sf_row_values_backward)
-#define sf_row_keys_backward   ISA(sf_row_keys_backward)
-#define sf_score_tile          ISA(sf_score_tile)
-#define sf_matrix_forward      ISA(sf_matrix_forward)
-#define sf_matrix_backward     ISA(sf_matrix_backward)
-#define sf_factored_forward    ISA(sf_factored_forward)
-#define sf_factored_backward   ISA(sf_factored_backward)
-#define sf_kept_forward        ISA(sf_kept_forward)
-#define sf_kept_clear          ISA(sf_kept_clear)
-#define sf_kept_backward       ISA(sf_kept_backward)
+#define sf_dense_forward          ISA(sf_dense_forward)
+#define sf_dense_backward         ISA(sf_dense_backward)
+#define sf_scaled_keys            ISA(sf_scaled_keys)
+#define sf_share_queries          ISA(sf_share_queries)
+#define sf_prepare_selection      ISA(sf_prepare_selection)
+#define sf_turn                   ISA(sf_turn)
+#define sf_turn_backward          ISA(sf_turn_backward)
+#define sf_rowwise_forward        ISA(sf_rowwise_forward)
+#define sf_rowwise_backward       ISA(sf_rowwise_backward)
+#define sf_rowwise_open           ISA(sf_rowwise_open)
+#define sf_rowwise_keep           ISA(sf_rowwise_keep)
+#define sf_row_select             ISA(sf_row_select)
+#define sf_row_factors            ISA(sf_row_factors)
+#define sf_row_score              ISA(sf_row_score)
+#define sf_row_scores_backward    ISA(sf_row_scores_backward)
+#define sf_lists_score            ISA(sf_lists_score)
+#define sf_lists_mix              ISA(sf_lists_mix)
+#define sf_lists_slopes           ISA(sf_lists_slopes)
+#define sf_lists_queries_backward ISA(sf_lists_queries_backward)
+#define sf_lists_keys_backward    ISA(sf_lists_keys_backward)
+#define sf_score_tile             ISA(sf_score_tile)
+#define sf_matrix_forward         ISA(sf_matrix_forward)
+#define sf_matrix_backward        ISA(sf_matrix_backward)
+#define sf_factored_forward       ISA(sf_factored_forward)
+#define sf_factored_backward      ISA(sf_factored_backward)
+#define sf_kept_forward           ISA(sf_kept_forward)
+#define sf_kept_clear             ISA(sf_kept_clear)
+#define sf_kept_backward          ISA(sf_kept_backward)
 
 /* One head of one sequence: where its rows lie and the addresses of its random numbers. */
 typedef struct sf_head {
@@ -47,6 +53,7 @@ typedef struct sf_head {
     sf_index key_index;
     bool saved;                 /* thresholds of an earlier pass are there */
     const sf_head_state *state; /* for selectors that use vectors or prepare() */
+    atomic_size_t *turns;       /* of parts that add to dk and dv; NULL: nobody else does */
 } sf_head;
 
 /* score_scale * k, transposed: the right factor in scores = queries times keys. */
@@ -89,24 +96,35 @@ void sf_factored_backward(const sf_head *head);
 /* One query of the kernels above. */
 typedef struct sf_row {
     size_t query, count;
-    uint32_t *keys;   /* [2T] */
+    uint32_t *keys;   /* [count], with room for 2T while they are chosen */
     float *scores;    /* [count]: of the kept keys, after the score transforms */
-    float *weights;   /* [count] */
+    float *weights;   /* [count]; under softmax the place of the scores */
     float *factors;   /* [count]: of dropout; NULL: no dropout */
+    float *slopes;    /* [count]: gradients of the weights, then of the scores */
+    float *raw;       /* [count]: scores before the transforms */
+    double *exact;    /* [count]: weights, if the weighting is not softmax */
     const float *all; /* [visible]: scores of all visible keys after the transforms; NULL: not computed */
 } sf_row;
 
 /* Scores of up to SF_QUERY_TILE queries with all keys, before the score transforms, to the worker's tile. */
 void sf_score_tile(const sf_head *head, sf_right keys_t, size_t first, size_t queries);
-/* The kept keys and their scores. `raw`: the query's row of the tile; NULL: only kept keys are scored. */
+/* The kept keys, and their scores if they are known. `raw`: the query's row of the tile; NULL: sf_row_score() computes
+ * those of the kept keys. */
 void sf_row_select(sf_row *row, const sf_head *head, const float *raw);
+void sf_row_score(sf_row *row, const sf_head *head);
 void sf_row_factors(sf_row *row, const sf_head *head);
-void sf_row_mix(const sf_row *row, const sf_head *head);
-/* The gradients of the weights, and of the values. */
-void sf_row_values_backward(float *slopes /* [count] */, const sf_row *row, const sf_head *head);
-/* Through the score transforms and the product: from the gradients of the scores to dq and dk. `raw`: scores before the
- * transforms, of the listed keys. */
-void sf_row_keys_backward(float *slopes /* [count] */, const sf_row *row, const sf_head *head, const float *raw);
+/* Slopes: through the score transforms, and times the scale of the scores. `raw`: scores before the transforms, of the
+ * listed keys. */
+void sf_row_scores_backward(const sf_row *row, const sf_head *head, const float *raw);
+
+/* Products of up to SF_LIST_TILE queries, ascending, with the keys and values that they list (attention_lists.c).
+ * Scores; the context from the weights; the gradients of the weights, with the factors of dropout; dq, dk and dv from
+ * the slopes of the rows `through` and the weights of `rows`. The last waits for the head's turns. */
+void sf_lists_score(const sf_row *rows, size_t count, const sf_head *head);
+void sf_lists_mix(const sf_row *rows, size_t count, const sf_head *head);
+void sf_lists_slopes(const sf_row *rows, size_t count, const sf_head *head);
+void sf_lists_queries_backward(const sf_row *rows, size_t count, const sf_head *head);
+void sf_lists_keys_backward(const sf_row *rows, const sf_row *through, size_t count, const sf_head *head);
 
 /* Turns queries and keys of some rows in place, as the transforms of queries and keys say, and back. */
 void sf_turn(float *qkv /* [R,3,H,Cp] */, float *norms /* [R,2,H] */, const sf_cpu_plan *plan, size_t first_row,

@@ -1,7 +1,7 @@
-/* Every key kept, softmax: one tile of queries and keys at a time, which stays in the nearest cache, so memory is
- * linear in T. The forward pass knows the largest score of a row only at the end, and rescales its sums when a larger
- * score appears; the backward pass computes weights again from two numbers per row, and from scores that are stored if
- * T is small. */
+/* Every visible key kept, softmax: one tile of queries and keys at a time, which stays in the nearest cache, so memory
+ * is linear in T. The forward pass knows the largest score of a row only at the end, and rescales its sums when a
+ * larger score appears; the backward pass computes weights again from two numbers per row, and from scores that are
+ * stored if T is small. */
 #include <math.h>
 
 #include "base/sizes.h"
@@ -54,8 +54,14 @@ static bool is_scored(const sf_head *head) {
     return head->job->gradient != NULL && sf_scored_row(head->job->plan->model->shape.T) > 0;
 }
 
+/* Keys before this one are visible to some of the queries before `query_end`. */
+static size_t key_end(const sf_head *head, size_t query_end) {
+    const sf_shape *shape = &head->job->plan->model->shape;
+    return shape->attention.causal ? query_end : shape->T;
+}
+
 static sf_softmax_tile tile_at(const sf_head *head, float *at, uint64_t *kept /* [ROWS,TILE_WORDS] */, size_t query,
-                               size_t key) {
+                               size_t key, size_t keys) {
     const size_t T = head->job->plan->model->shape.T, words = sf_drawn_words(T), scored = sf_scored_row(T);
     uint64_t *traced = head->trace->drawn + (head->slot * T + query) * words;
     float *scores = head->trace->scores + (head->slot * T + query) * scored;
@@ -68,7 +74,8 @@ static sf_softmax_tile tile_at(const sf_head *head, float *at, uint64_t *kept /*
                              .first_query = query,
                              .queries = sf_smaller(T - query, ROWS),
                              .first_key = key,
-                             .keys = sf_smaller(T - key, SF_KEY_TILE)};
+                             .keys = keys,
+                             .causal = head->job->plan->model->shape.attention.causal};
 }
 
 static void score_tile(const shared_head *by, sf_left queries, const sf_softmax_tile *tile) {
@@ -115,13 +122,14 @@ static void forward_parts(sf_offer *offer, const sf_workspace *mine) {
     sf_softmax_sums sums[SF_QUERY_TILE / ROWS];
     uint64_t kept[ROWS * TILE_WORDS];
     for (size_t query; (query = sf_offer_next_part(offer) * SF_QUERY_TILE) < T;) {
-        const size_t rows = sf_smaller(T - query, SF_QUERY_TILE);
+        const size_t rows = sf_smaller(T - query, SF_QUERY_TILE), end = key_end(head, query + rows);
         const sf_left q = sf_upright(head->q + query * head->stride, head->stride);
         const sf_left queries = sf_prepare_left(mine->left_queries[0], q, rows, Cp);
         for (size_t i = 0; i < rows; i += ROWS) begin_sums(&sums[i / ROWS]);
-        for (size_t key = 0; key < T && !sf_stop_asked(head->job->stop); key += SF_KEY_TILE)
+        for (size_t key = 0; key < end && !sf_stop_asked(head->job->stop); key += SF_KEY_TILE)
             for (size_t i = 0; i < rows; i += ROWS) {
-                const sf_softmax_tile tile = tile_at(head, mine->tile, kept, query + i, key);
+                const sf_softmax_tile tile =
+                    tile_at(head, mine->tile, kept, query + i, key, sf_smaller(end - key, SF_KEY_TILE));
                 forward_tile(by, sf_left_from(queries, i), &sums[i / ROWS], &tile);
             }
         for (size_t i = 0; i < rows; i += ROWS) end_sums(&sums[i / ROWS], head, query + i);
@@ -158,6 +166,22 @@ static void backward_tile(const shared_head *by, query_rows of, const sf_softmax
             NULL, tile->first_key > 0, rows, Cp, tile->keys);
 }
 
+typedef struct query_factors { /* the same as right factors, and how many */
+    sf_right q, dcontext;
+    size_t rows;
+} query_factors;
+
+/* The contribution of a part to dk and dv of the keys first..end-1 of a tile, added to what is there or not. */
+static void add_to_keys(const sf_head *head, const sf_workspace *mine, const query_factors *of, size_t key,
+                        size_t first, size_t end, bool add) {
+    const size_t stride = head->stride, Cp = head->job->plan->rows.Cp, at = (key + first) * stride;
+    if (first == end) return;
+    sf_gemm(head->dk + at, stride, sf_transposed(mine->dtile + first, SF_KEY_TILE), of->q, NULL, add, end - first, Cp,
+            of->rows);
+    sf_gemm(head->dv + at, stride, sf_transposed(mine->tile + first, SF_KEY_TILE), of->dcontext, NULL, add, end - first,
+            Cp, of->rows);
+}
+
 static void backward_parts(sf_offer *offer, const sf_workspace *mine) {
     const shared_head *by = offer->task;
     const sf_head *head = by->head;
@@ -166,26 +190,26 @@ static void backward_parts(sf_offer *offer, const sf_workspace *mine) {
     uint64_t kept[ROWS * TILE_WORDS];
     for (size_t part; (part = sf_offer_next_part(offer)) < offer->parts;) {
         const size_t query = part * SF_QUERY_TILE;
-        const bool more = part > 0;
         const float *q = head->q + query * stride, *dcontext = head->dcontext + query * head->context_stride;
-        const size_t rows = sf_smaller(T - query, SF_QUERY_TILE), row = SF_KEY_TILE;
-        const sf_right queries = sf_prepare(mine->queries[0], sf_plain(q, stride), rows, Cp);
-        const sf_right dcontexts = sf_prepare(mine->queries[1], sf_plain(dcontext, head->context_stride), rows, Cp);
+        const size_t rows = sf_smaller(T - query, SF_QUERY_TILE), row = SF_KEY_TILE, end = key_end(head, query + rows);
+        const size_t begun = part > 0 ? key_end(head, query) : 0; /* earlier parts have written the keys before */
+        const query_factors right = {sf_prepare(mine->queries[0], sf_plain(q, stride), rows, Cp),
+                                     sf_prepare(mine->queries[1], sf_plain(dcontext, head->context_stride), rows, Cp),
+                                     rows};
         const query_rows left = {
             sf_prepare_left(mine->left_queries[0], sf_upright(q, stride), rows, Cp),
             sf_prepare_left(mine->left_queries[1], sf_upright(dcontext, head->context_stride), rows, Cp)};
-        for (size_t key = 0; key < T; key += SF_KEY_TILE) {
-            const size_t keys = sf_smaller(T - key, SF_KEY_TILE);
+        for (size_t key = 0; key < end; key += SF_KEY_TILE) {
+            const size_t keys = sf_smaller(end - key, SF_KEY_TILE);
             for (size_t i = 0; i < rows; i += ROWS) {
-                const sf_softmax_tile tile = tile_at(head, mine->tile + i * row, kept, query + i, key);
+                const sf_softmax_tile tile = tile_at(head, mine->tile + i * row, kept, query + i, key, keys);
                 const query_rows these = {sf_left_from(left.q, i), sf_left_from(left.dcontext, i)};
                 backward_tile(by, these, &tile, mine->dtile + i * row);
             }
-            if (!sf_turn_await(turns, part, head->job->stop)) break;
-            sf_gemm(head->dk + key * stride, stride, sf_transposed(mine->dtile, row), queries, NULL, more, keys, Cp,
-                    rows);
-            sf_gemm(head->dv + key * stride, stride, sf_transposed(mine->tile, row), dcontexts, NULL, more, keys, Cp,
-                    rows);
+            if (key < begun ? !sf_turn_await(turns, part, head->job->stop) : sf_stop_asked(head->job->stop)) break;
+            const size_t old = key < begun ? sf_smaller(begun - key, keys) : 0;
+            add_to_keys(head, mine, &right, key, 0, old, true);
+            add_to_keys(head, mine, &right, key, old, keys, false);
             sf_turn_end(turns, part);
         }
     }

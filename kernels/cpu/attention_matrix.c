@@ -14,7 +14,10 @@ static sf_row row_at(const sf_head *head, size_t query) {
                     .count = matrix->offsets[query + 1] - matrix->offsets[query],
                     .keys = matrix->keys + matrix->offsets[query],
                     .scores = space->scores,
-                    .weights = space->weights};
+                    .weights = space->weights,
+                    .factors = space->factors,
+                    .slopes = space->slopes,
+                    .raw = space->raw};
 }
 
 /* Scores before the transforms of the listed keys, for the backward pass. */
@@ -47,8 +50,12 @@ static bool weigh_all(const sf_head *head) {
             sf_score_tile(&mine.head, mine.keys_t, i, sf_smaller(T - i, SF_QUERY_TILE));
         const float *tile_row = plan->scores_all ? head->job->work->tile + i % SF_QUERY_TILE * Tp : NULL;
         const size_t at = space->offsets[i];
-        sf_row row = {.query = i, .keys = space->keys + at, .scores = head->job->work->rowwise.scores};
+        sf_row row = {.query = i,
+                      .keys = space->keys + at,
+                      .scores = head->job->work->rowwise.scores,
+                      .raw = head->job->work->rowwise.raw};
         sf_row_select(&row, &mine.head, tile_row);
+        sf_row_score(&row, &mine.head);
         space->offsets[i + 1] = at + row.count;
         for (size_t n = 0; n < row.count; n++) space->scores[at + n] = row.scores[n];
         save_raw(&row, head, tile_row, at);
@@ -66,30 +73,38 @@ static sf_row weighed_row(const sf_head *head, size_t query) {
     return row;
 }
 
+/* Weights after dropout, in place. */
+static void drop(const sf_row *row) {
+    for (size_t n = 0; n < row->count && row->factors != NULL; n++) row->weights[n] = row->factors[n] * row->weights[n];
+}
+
 void sf_matrix_forward(const sf_head *head) {
     if (!weigh_all(head)) return;
     for (size_t i = 0; i < head->job->plan->model->shape.T; i++) {
         const sf_row row = weighed_row(head, i);
-        sf_row_mix(&row, head);
+        drop(&row);
+        sf_lists_mix(&row, 1, head);
     }
 }
 
 void sf_matrix_backward(const sf_head *head) {
     const sf_matrix_space *space = &head->job->work->matrix;
     const size_t T = head->job->plan->model->shape.T;
-    float *slopes = head->job->work->drow;
     if (!weigh_all(head)) return;
     for (size_t i = 0; i < T; i++) {
         const sf_row row = weighed_row(head, i);
-        sf_row_values_backward(slopes, &row, head);
-        for (size_t n = 0; n < row.count; n++) space->slopes[space->offsets[i] + n] = slopes[n];
+        sf_lists_slopes(&row, 1, head);
+        for (size_t n = 0; n < row.count; n++) space->slopes[space->offsets[i] + n] = row.slopes[n];
     }
     sf_weighing_matrix matrix = matrix_of(head);
     sf_attention_weigh_matrix_backward(space->slopes, attention_of(head), space->slopes, space->weights, space->scores,
                                        &matrix);
-    for (size_t i = 0; i < T; i++) {
-        const sf_row row = row_at(head, i);
-        for (size_t n = 0; n < row.count; n++) slopes[n] = (float)space->slopes[space->offsets[i] + n];
-        sf_row_keys_backward(slopes, &row, head, space->raw + space->offsets[i]);
+    for (size_t i = 0; i < T && !sf_stop_asked(head->job->stop); i++) {
+        const sf_row row = weighed_row(head, i);
+        drop(&row);
+        for (size_t n = 0; n < row.count; n++) row.slopes[n] = (float)space->slopes[space->offsets[i] + n];
+        sf_row_scores_backward(&row, head, space->raw + space->offsets[i]);
+        sf_lists_queries_backward(&row, 1, head);
+        sf_lists_keys_backward(&row, &row, 1, head);
     }
 }

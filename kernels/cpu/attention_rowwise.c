@@ -1,7 +1,10 @@
 /* Mechanisms whose queries may keep any number of keys, up to all of them: nothing of the size of T x T is stored. The
  * forward pass keeps at most a threshold per query; the backward pass computes scores, kept keys and weights of a query
  * again. Selectors by score, and those that keep every key, take scores from a tile of queries; the others score only
- * what they keep. Softmax is computed in floats, other weightings and score transforms by their vtables, in double. */
+ * what they keep. Softmax is computed in floats, other weightings and score transforms by their vtables, in double.
+ *
+ * Workers share the queries of a head in parts of a few. What a part adds to the gradients of keys and values waits for
+ * its turn, so that queries are added in ascending order whoever computes them. */
 #include <assert.h>
 
 #include "base/sizes.h"
@@ -101,17 +104,22 @@ void sf_row_select(sf_row *row, const sf_head *head, const float *raw) {
         select_scored(row, head, raw);
         return;
     }
-    const size_t Cp = head->job->plan->rows.Cp;
     row->all = NULL;
     row->count = keep(row->keys, head, NULL, row->query);
-    const kept_row kept = {.keys = row->keys, .weights = row->scores, .count = row->count};
-    if (Cp == COMMON_N)
-        score_kept(&kept, head, row->query, COMMON_N);
-    else
-        score_kept(&kept, head, row->query, Cp);
-    if (sf_attention_score_steps(attention_of(head)) > 0)
-        memcpy(space_of(head)->raw, row->scores, row->count * sizeof *row->scores);
-    transform(row->scores, row->scores, head, row->query, row->keys, row->count);
+}
+
+/* Where the selector looked at no scores: those of the kept keys. */
+static void score_rows(sf_row *rows, size_t count, const sf_head *head) {
+    sf_lists_score(rows, count, head);
+    if (sf_attention_score_steps(attention_of(head)) == 0) return;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(rows[i].raw, rows[i].scores, rows[i].count * sizeof *rows[i].raw);
+        transform(rows[i].scores, rows[i].raw, head, rows[i].query, rows[i].keys, rows[i].count);
+    }
+}
+
+void sf_row_score(sf_row *row, const sf_head *head) {
+    if (row->all == NULL) score_rows(row, 1, head);
 }
 
 void sf_row_factors(sf_row *row, const sf_head *head) {
@@ -119,7 +127,6 @@ void sf_row_factors(sf_row *row, const sf_head *head) {
         row->factors = NULL;
         return;
     }
-    row->factors = space_of(head)->factors;
     sf_keep_factors_of(row->factors, head->drop.mask, &head->drop.index, head->job->plan->model->shape.T,
                        (const size_t[]){0, row->count}, row->keys, row->query, 1);
 }
@@ -128,70 +135,96 @@ static bool is_softmax(const sf_head *head) {
     return attention_of(head)->weighting == &sf_weighting_softmax;
 }
 
-/* Scores become weights; those of other weightings than softmax also stay in double, in wide[1]. */
+/* Scores become weights; those of other weightings than softmax also stay in double. */
 static void weigh(const sf_row *row, const sf_head *head) {
-    double *const *wide = head->job->work->wide;
+    double *scores = head->job->work->wide[0];
     if (is_softmax(head)) {
-        memcpy(row->weights, row->scores, row->count * sizeof *row->weights);
-        softmax(row->weights, row->count);
+        softmax(row->weights, row->count); /* which are the scores, in the same place */
         return;
     }
     const size_t visible = sf_attention_visible(attention_of(head), row->query, head->job->plan->model->shape.T);
-    for (size_t n = 0; n < row->count; n++) wide[0][n] = row->scores[n];
-    sf_attention_weigh(wide[1], attention_of(head), wide[0], row->count, visible);
-    for (size_t n = 0; n < row->count; n++) row->weights[n] = (float)wide[1][n];
+    for (size_t n = 0; n < row->count; n++) scores[n] = row->scores[n];
+    sf_attention_weigh(row->exact, attention_of(head), scores, row->count, visible);
+    for (size_t n = 0; n < row->count; n++) row->weights[n] = (float)row->exact[n];
 }
 
-void sf_row_mix(const sf_row *row, const sf_head *head) {
-    const size_t Cp = head->job->plan->rows.Cp;
-    float *context = head->context + row->query * head->context_stride, *dropped = head->job->work->drow;
-    for (size_t n = 0; n < row->count; n++)
-        dropped[n] = row->factors != NULL ? row->factors[n] * row->weights[n] : row->weights[n];
-    if (Cp == COMMON_N)
-        mix(context, head->v, head->stride, row->keys, dropped, row->count, COMMON_N);
-    else
-        mix(context, head->v, head->stride, row->keys, dropped, row->count, Cp);
-}
-
-static sf_row row_at(const sf_head *head, size_t query) {
-    const sf_row_space *space = space_of(head);
-    return (sf_row){.query = query, .keys = space->keys, .scores = space->scores, .weights = space->weights};
-}
-
-/* The row of the tile; NULL where only kept keys are scored. */
+/* A row of the tile of scores; NULL where only kept keys are scored. */
 static const float *raw_row(const sf_head *head, size_t i) {
     const sf_cpu_plan *plan = head->job->plan;
     return plan->scores_all ? head->job->work->tile + i * plan->rows.Tp : NULL;
 }
 
-static void forward_tile(const sf_head *head, sf_right keys_t) {
+static sf_row row_at(const sf_head *head, size_t query, size_t place) {
+    const sf_row_space *space = space_of(head);
+    const size_t at = place * sf_list_row(head->job->plan->model->shape.T);
+    return (sf_row){.query = query,
+                    .keys = space->keys + at,
+                    .scores = space->scores + at,
+                    .weights = space->weights + at,
+                    .factors = space->factors + at,
+                    .slopes = space->slopes + at,
+                    .raw = space->raw + at,
+                    .exact = space->exact + at};
+}
+
+/* Lists, weights and dropout of the head's queries, at most SF_LIST_TILE. False: told to stop. */
+static bool weigh_tile(sf_row *rows, const sf_head *head, sf_right keys_t) {
     if (head->job->plan->scores_all) sf_score_tile(head, keys_t, head->first_query, head->queries);
-    for (size_t i = 0; i < head->queries && !sf_stop_asked(head->job->stop); i++) {
-        sf_row row = row_at(head, head->first_query + i);
-        sf_row_select(&row, head, raw_row(head, i));
-        weigh(&row, head);
-        sf_row_factors(&row, head);
-        sf_row_mix(&row, head);
+    for (size_t i = 0; i < head->queries; i++) {
+        if (sf_stop_asked(head->job->stop)) return false;
+        rows[i] = row_at(head, head->first_query + i, i);
+        sf_row_select(&rows[i], head, raw_row(head, i));
     }
+    if (!head->job->plan->scores_all) score_rows(rows, head->queries, head);
+    for (size_t i = 0; i < head->queries; i++) {
+        if (sf_stop_asked(head->job->stop)) return false;
+        weigh(&rows[i], head);
+        sf_row_factors(&rows[i], head);
+    }
+    return true;
+}
+
+/* Weights after dropout, in place. */
+static void drop(sf_row *rows, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        for (size_t n = 0; n < rows[i].count && rows[i].factors != NULL; n++)
+            rows[i].weights[n] = rows[i].factors[n] * rows[i].weights[n];
+}
+
+static void forward_tile(const sf_head *head, sf_right keys_t) {
+    sf_row rows[SF_LIST_TILE];
+    if (!weigh_tile(rows, head, keys_t)) return;
+    drop(rows, head->queries);
+    sf_lists_mix(rows, head->queries, head);
 }
 
 typedef struct shared_head { /* a part of it is a tile of queries */
     const sf_head *head;
     sf_right keys_t;
+    void (*compute)(const sf_head *head, sf_right keys_t);
 } shared_head;
 
-static void forward_parts(sf_offer *offer, const sf_workspace *mine) {
+static void take_tiles(sf_offer *offer, const sf_workspace *mine) {
     const shared_head *by = offer->task;
     sf_job job = *by->head->job;
     sf_head head = *by->head;
     const size_t end = head.first_query + head.queries;
+    head.turns = job.work->rowwise.turns;
     job.work = mine;
     head.job = &job;
     for (size_t part; (part = sf_offer_next_part(offer)) < offer->parts;) {
-        head.first_query = by->head->first_query + part * SF_QUERY_TILE;
-        head.queries = sf_smaller(end - head.first_query, SF_QUERY_TILE);
-        forward_tile(&head, by->keys_t);
+        head.first_query = by->head->first_query + part * SF_LIST_TILE;
+        head.queries = sf_smaller(end - head.first_query, SF_LIST_TILE);
+        by->compute(&head, by->keys_t);
     }
+}
+
+static void share_tiles(const sf_opened_head *opened, void (*compute)(const sf_head *head, sf_right keys_t)) {
+    const sf_head *head = &opened->head;
+    const shared_head task = {.head = head, .keys_t = opened->keys_t, .compute = compute};
+    const size_t parts = (head->queries + SF_LIST_TILE - 1) / SF_LIST_TILE;
+    sf_turns_clear(head->job->work->rowwise.turns, parts);
+    sf_offer_share(head->job->offer, &task, parts, take_tiles, head->job->work);
 }
 
 void sf_rowwise_open(sf_opened_head *out, const sf_head *head) {
@@ -206,109 +239,97 @@ void sf_rowwise_open(sf_opened_head *out, const sf_head *head) {
 void sf_rowwise_forward(const sf_head *head) {
     sf_opened_head mine;
     sf_rowwise_open(&mine, head);
-    const shared_head task = {.head = &mine.head, .keys_t = mine.keys_t};
-    sf_share_queries(&mine.head, &task, forward_parts);
+    share_tiles(&mine, forward_tile);
 }
 
 size_t sf_rowwise_keep(uint32_t *kept /* [2T] */, const sf_opened_head *opened, size_t query) {
-    sf_row row = row_at(&opened->head, query);
+    sf_row row = row_at(&opened->head, query, 0);
     row.keys = kept;
     if (opened->head.job->plan->scores_all) sf_score_tile(&opened->head, opened->keys_t, query, 1);
     sf_row_select(&row, &opened->head, raw_row(&opened->head, 0));
     return row.count;
 }
 
-void sf_row_values_backward(float *slopes /* [count] */, const sf_row *row, const sf_head *head) {
-    const size_t Cp = head->job->plan->rows.Cp;
-    const kept_row kept = {.keys = row->keys, .weights = row->weights, .factors = row->factors, .count = row->count};
-    if (Cp == COMMON_N)
-        values_backward(slopes, &kept, head, row->query, COMMON_N);
-    else
-        values_backward(slopes, &kept, head, row->query, Cp);
-}
-
-static void weigh_backward(float *slopes, const sf_row *row, const sf_head *head) {
+static void weigh_backward(const sf_row *row, const sf_head *head) {
     if (is_softmax(head)) {
-        softmax_backward(slopes, row->weights, row->count);
+        softmax_backward(row->slopes, row->weights, row->count);
         return;
     }
-    double *const *wide = head->job->work->wide; /* [0] scores and [1] weights, from weigh() */
+    double *const *wide = head->job->work->wide;
     const size_t visible = sf_attention_visible(attention_of(head), row->query, head->job->plan->model->shape.T);
-    for (size_t n = 0; n < row->count; n++) wide[2][n] = slopes[n];
-    sf_attention_weigh_backward(wide[3], attention_of(head), wide[2], wide[1], wide[0], row->count, visible);
-    for (size_t n = 0; n < row->count; n++) slopes[n] = (float)wide[3][n];
+    for (size_t n = 0; n < row->count; n++) {
+        wide[0][n] = row->scores[n];
+        wide[2][n] = row->slopes[n];
+    }
+    sf_attention_weigh_backward(wide[3], attention_of(head), wide[2], row->exact, wide[0], row->count, visible);
+    for (size_t n = 0; n < row->count; n++) row->slopes[n] = (float)wide[3][n];
 }
 
-void sf_row_keys_backward(float *slopes /* [count] */, const sf_row *row, const sf_head *head, const float *raw) {
-    const sf_cpu_plan *plan = head->job->plan;
-    const size_t Cp = plan->rows.Cp;
+void sf_row_scores_backward(const sf_row *row, const sf_head *head, const float *raw) {
+    const float scale = head->job->plan->score_scale;
     if (sf_attention_score_steps(attention_of(head)) > 0) {
         const sf_scored_keys keys = scored(head, row->query, row->keys, row->count);
         double *steps = space_of(head)->steps, *wide = head->job->work->wide[2];
         for (size_t n = 0; n < row->count; n++) {
             steps[n] = raw[n];
-            wide[n] = slopes[n];
+            wide[n] = row->slopes[n];
         }
         sf_attention_transform_scores(steps, attention_of(head), &keys);
         sf_attention_transform_scores_backward(wide, steps, attention_of(head), &keys);
-        for (size_t n = 0; n < row->count; n++) slopes[n] = (float)wide[n];
+        for (size_t n = 0; n < row->count; n++) row->slopes[n] = (float)wide[n];
     }
-    for (size_t n = 0; n < row->count; n++) slopes[n] *= plan->score_scale;
-    const kept_row kept = {.keys = row->keys, .count = row->count};
-    if (Cp == COMMON_N)
-        scores_backward(slopes, &kept, head, row->query, COMMON_N);
-    else
-        scores_backward(slopes, &kept, head, row->query, Cp);
+    for (size_t n = 0; n < row->count; n++) row->slopes[n] *= scale;
 }
 
-/* As if the weights had been the softmax over all visible keys: slopes and list of all of them. */
-static void go_straight_through(float *slopes, sf_row *row, const sf_head *head) {
+/* As if the weights had been the softmax over all visible keys: slopes and list of all of them. The weights and the
+ * list of the row stay. */
+static sf_row gone_straight_through(const sf_row *row, const sf_head *head, const float *raw) {
     const sf_shape *s = &head->job->plan->model->shape;
     const size_t Cp = head->job->plan->rows.Cp, visible = sf_attention_visible(&s->attention, row->query, s->T);
     const float *dcontext = head->dcontext + row->query * head->context_stride;
-    assert(row->all != NULL); /* the plan scores all keys for it */
-    row->count = visible;
-    memcpy(row->keys, head->job->plan->every, visible * sizeof *row->keys);
-    memcpy(row->weights, row->all, visible * sizeof *row->weights);
-    softmax(row->weights, visible);
-    sf_row_factors(row, head);
+    assert(raw != NULL); /* the plan scores all keys for it */
+    sf_row all = *row;
+    all.count = visible;
+    all.keys = head->job->plan->every;
+    all.weights = space_of(head)->all;
+    all.factors = row->factors != NULL ? head->job->work->drow : NULL;
+    transform(all.weights, raw, head, row->query, all.keys, visible);
+    softmax(all.weights, visible);
+    sf_row_factors(&all, head);
     for (size_t j = 0; j < visible; j++) {
-        const float factor = row->factors != NULL ? row->factors[j] : 1.0F;
-        slopes[j] = factor * sf_dot(dcontext, head->v + j * head->stride, Cp);
+        const float factor = all.factors != NULL ? all.factors[j] : 1.0F;
+        all.slopes[j] = factor * sf_dot(dcontext, head->v + j * head->stride, Cp);
     }
-    softmax_backward(slopes, row->weights, visible);
+    softmax_backward(all.slopes, all.weights, visible);
+    return all;
 }
 
 /* Scores before the transforms, of the listed keys. */
 static const float *listed_raw(const sf_row *row, const sf_head *head, const float *raw) {
-    float *out = space_of(head)->raw;
-    if (raw != NULL)
-        for (size_t n = 0; n < row->count; n++) out[n] = raw[row->keys[n]];
-    return out;
+    if (raw != NULL && sf_attention_score_steps(attention_of(head)) > 0)
+        for (size_t n = 0; n < row->count; n++) row->raw[n] = raw[row->keys[n]];
+    return row->raw;
 }
 
-static void backward_of(const sf_head *head, size_t query, const float *raw) {
-    sf_row row = row_at(head, query);
-    float *slopes = head->job->work->drow;
-    sf_row_select(&row, head, raw);
-    weigh(&row, head);
-    sf_row_factors(&row, head);
-    sf_row_values_backward(slopes, &row, head);
-    if (attention_of(head)->straight_through)
-        go_straight_through(slopes, &row, head);
-    else
-        weigh_backward(slopes, &row, head);
-    sf_row_keys_backward(slopes, &row, head, listed_raw(&row, head, raw));
+static void backward_tile(const sf_head *head, sf_right keys_t) {
+    sf_row rows[SF_LIST_TILE], through[SF_LIST_TILE]; /* what goes to the values, and to the scores */
+    if (!weigh_tile(rows, head, keys_t)) return;
+    const bool straight = attention_of(head)->straight_through;
+    if (!straight) sf_lists_slopes(rows, head->queries, head);
+    for (size_t i = 0; i < head->queries; i++) {
+        if (sf_stop_asked(head->job->stop)) return;
+        if (!straight) weigh_backward(&rows[i], head);
+        through[i] = straight ? gone_straight_through(&rows[i], head, raw_row(head, i)) : rows[i];
+        sf_row_scores_backward(&through[i], head, listed_raw(&through[i], head, raw_row(head, i)));
+    }
+    drop(rows, head->queries);
+    sf_lists_queries_backward(through, head->queries, head);
+    sf_lists_keys_backward(rows, through, head->queries, head);
 }
 
 void sf_rowwise_backward(const sf_head *head) {
     sf_opened_head mine;
     sf_rowwise_open(&mine, head);
     mine.head.saved = true;
-    for (size_t i = 0; i < head->queries && !sf_stop_asked(head->job->stop); i++) {
-        const size_t in_tile = i % SF_QUERY_TILE;
-        if (in_tile == 0 && head->job->plan->scores_all)
-            sf_score_tile(&mine.head, mine.keys_t, head->first_query + i, sf_smaller(head->queries - i, SF_QUERY_TILE));
-        backward_of(&mine.head, head->first_query + i, raw_row(&mine.head, in_tile));
-    }
+    share_tiles(&mine, backward_tile);
 }

@@ -32,7 +32,7 @@ size_t sf_cpu_team_bytes(const sf_cpu_plan *plan, size_t workers, size_t B);
  * Their results are then useless: check the flag after each call. NULL, the default: no flag. */
 void sf_cpu_team_obey(sf_cpu_team *team, const atomic_int *stop);
 
-/* Mean loss and its gradient over the batch. */
+/* Mean loss over the labels of the batch, and its gradient. */
 void sf_cpu_gradient(sf_cpu_team *team, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
 
@@ -43,7 +43,8 @@ void sf_cpu_chunk_bounds(size_t *first, size_t *end, size_t B, size_t c); /* its
 
 typedef struct sf_cpu_chunks {
     float *gradients[SF_CHUNKS]; /* [size] each, where to put it; NULL: another process computes this chunk */
-    /* A worker has computed a chunk; others may call at the same time. The losses are those of its sequences. */
+    /* A worker has computed a chunk; others may call at the same time. The losses are those of its sequences, sums
+     * over their labels. */
     void (*on_done)(void *context, size_t chunk, const double *losses);
     void *context;
 } sf_cpu_chunks;
@@ -54,12 +55,14 @@ void sf_cpu_add_chunks(const sf_cpu_plan *plan, float *sum /* [width] */,
                        const float *const *parts /* [count][width] */, size_t count, size_t width);
 
 /* Forward only. `logits` may be NULL. */
-void sf_cpu_evaluate(sf_cpu_team *team, sf_evaluation *out, float *logits /* [B,classes] */, const sf_cpu_plan *plan,
-                     const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
+void sf_cpu_evaluate(sf_cpu_team *team, sf_evaluation *out, float *logits /* [B,labels,classes] */,
+                     const sf_cpu_plan *plan, const float *params /* [size] */, const sf_batch *batch,
+                     const sf_moment *moment);
 
-/* The same for every sequence on its own. */
-void sf_cpu_evaluate_each(sf_cpu_team *team, double *losses /* [B] */, bool *correct /* [B] */, const sf_cpu_plan *plan,
-                          const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment);
+/* The same for every sequence on its own: sums over its labels. */
+void sf_cpu_evaluate_each(sf_cpu_team *team, double *losses /* [B] */, uint32_t *correct /* [B] */,
+                          const sf_cpu_plan *plan, const float *params /* [size] */, const sf_batch *batch,
+                          const sf_moment *moment);
 
 /* Forward only; calls the observer. */
 void sf_cpu_observe(sf_cpu_team *team, const sf_observer *observer, const sf_cpu_plan *plan,

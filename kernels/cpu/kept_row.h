@@ -13,23 +13,50 @@ typedef struct kept_row { /* one query's part of the trace */
     size_t count;
 } kept_row;
 
-/* The first `vectors` (a constant where this is inlined) vectors of the sum of factors[n] * rows[keys[n]]. */
+/* The first `vectors` (a constant where this is inlined) vectors of the sum of factors[n] * rows[keys[n]]; `more`:
+ * added to what `out` holds. */
 INLINE void mix_columns(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors,
-                        size_t count, size_t vectors) {
+                        size_t count, bool more, size_t vectors) {
     vf sums[HELD] = {{0}};
+    for (size_t v = 0; v < vectors && more; v++) sums[v] = load(out + v * VL);
     for (size_t n = 0; n < count; n++)
         for (size_t v = 0; v < vectors; v++)
             sums[v] = multiply_add(splat(factors[n]), load(rows + keys[n] * stride + v * VL), sums[v]);
     for (size_t v = 0; v < vectors; v++) store(out + v * VL, sums[v]);
 }
 
-INLINE void mix(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors, size_t count,
-                size_t N) {
+INLINE void mix_more(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors,
+                     size_t count, bool more, size_t N) {
     enum { WIDE = HELD < 8 ? HELD : 8 };
     const size_t wide = WIDE * (size_t)VL;
     size_t c = 0;
-    for (; c + wide <= N; c += wide) mix_columns(out + c, rows + c, stride, keys, factors, count, WIDE);
-    for (; c < N; c += VL) mix_columns(out + c, rows + c, stride, keys, factors, count, 1);
+    for (; c + wide <= N; c += wide) mix_columns(out + c, rows + c, stride, keys, factors, count, more, WIDE);
+    for (; c < N; c += VL) mix_columns(out + c, rows + c, stride, keys, factors, count, more, 1);
+}
+
+INLINE void mix(float *out, const float *rows, size_t stride, const uint32_t *keys, const float *factors, size_t count,
+                size_t N) {
+    mix_more(out, rows, stride, keys, factors, count, false, N);
+}
+
+/* The dot products of x with rows[keys[n]]. */
+INLINE void dots_of(float *dots /* [count] */, const float *x, const float *rows, size_t stride, const uint32_t *keys,
+                    size_t count, size_t N) {
+    vf held[HELD];
+    hold(held, x, N);
+    size_t n = 0;
+    for (; n + 4 <= count; n += 4) {
+        lane_sums sums[4] = {0};
+        for (size_t c = 0; c < N; c += SUM_LANES)
+            for (size_t v = 0; v < SUM_VECTORS; v++)
+                for (size_t i = 0; i < 4; i++) {
+                    const size_t at = c + v * VL;
+                    const vf row = load(rows + keys[n + i] * stride + at);
+                    sums[i].at[v] = multiply_add(held_or_loaded(held, x, at, N), row, sums[i].at[v]);
+                }
+        totals_of_four(dots + n, sums);
+    }
+    for (; n < count; n++) dots[n] = dot(x, rows + keys[n] * stride, N);
 }
 
 INLINE void score_kept(const kept_row *row, const sf_head *head, size_t query, size_t N) {
@@ -74,6 +101,18 @@ INLINE void softmax(float *weights, size_t count) {
         }
     const float inverse = 1.0F / total_of(sums);
     for (size_t n = 0; n < count; n++) weights[n] *= inverse;
+}
+
+/* rows[keys[n]] += factors[n] * x. */
+INLINE void add_to_rows(float *rows, size_t stride, const uint32_t *keys, const float *factors, const float *x,
+                        size_t count, size_t N) {
+    vf held[HELD];
+    hold(held, x, N);
+    for (size_t n = 0; n < count; n++) {
+        float *row = rows + keys[n] * stride;
+        for (size_t c = 0; c < N; c += VL)
+            store(row + c, multiply_add(splat(factors[n]), held_or_loaded(held, x, c, N), load(row + c)));
+    }
 }
 
 /* The gradients of the weights, and of the values. */

@@ -472,6 +472,13 @@ static void embed_backward(const sf_job *job) {
         sf_add_scaled(table + (size_t)job->tokens[r] * Cp, plan->embedding_scale, job->work->dx + r * Cp, Cp);
 }
 
+static void classify(const sf_job *job) {
+    if (job->plan->model->shape.readout == SF_READ_EACH)
+        sf_classify_each(job);
+    else
+        for (size_t n = 0; n < job->n; n++) sf_classify(job, n);
+}
+
 static void run(const sf_job *job) {
     const size_t L = job->plan->model->shape.L;
     sf_gemm_begin();
@@ -482,7 +489,7 @@ static void run(const sf_job *job) {
     }
     /* The backward pass needs a complete forward pass: keys that were never chosen have no trace. */
     const bool complete = !sf_stop_asked(job->stop);
-    for (size_t n = 0; n < job->n && complete; n++) sf_classify(job, n);
+    if (complete) classify(job);
     for (size_t block = L; job->gradient != NULL && complete && block-- > 0;) {
         const block_rows at = rows_of_block(job, block);
         block_backward(&at);
@@ -539,6 +546,7 @@ double ISA(sf_peak_work)(size_t rounds);
 const sf_cpu_kernels ISA(sf_cpu_kernels) = {
     .name = SF_ISA_NAME,
     .pack = pack,
+    .pack_head = sf_pack_head,
     .run = run,
     .help = help,
     .add = sf_rows_add,

@@ -34,7 +34,7 @@ static sf_status find_reach(sf_cpu_plan *plan, size_t T) {
 /* Full attention under softmax, whatever turned its queries and keys. */
 static bool is_dense(const sf_attention *attention) {
     return sf_attention_keeps_visible(attention) && attention->weighting == &sf_weighting_softmax &&
-           !attention->causal && sf_attention_score_steps(attention) == 0;
+           sf_attention_score_steps(attention) == 0;
 }
 
 /* Whether lists of kept keys may be stored: their number is bounded by the spelling, or by a fixed pattern. */
@@ -167,13 +167,19 @@ void sf_lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *pla
     const size_t T = plan->rowwise || plan->matrix ? s->T : 0, TT = plan->matrix ? T * T : 0;
     sf_row_space *r = &w->rowwise;
     sf_matrix_space *m = &w->matrix;
-    TAKE(r->keys, 2 * T);
+    const size_t lists = T > 0 ? SF_LIST_TILE * sf_list_row(T) : 0, steps = sf_attention_score_steps(&s->attention);
+    const bool softmax = s->attention.weighting == &sf_weighting_softmax;
+    TAKE(r->keys, T > 0 ? lists + sf_list_row(T) : 0);
+    TAKE(r->weights, lists);
+    TAKE(r->factors, lists);
+    TAKE(r->slopes, lists);
+    TAKE(r->scores, softmax ? 0 : lists);
+    if (softmax) r->scores = r->weights;
+    TAKE(r->raw, steps > 0 ? lists : 0);
+    TAKE(r->exact, softmax ? 0 : lists);
     TAKE(r->all, T);
-    TAKE(r->scores, T);
-    TAKE(r->weights, T);
-    TAKE(r->factors, T);
-    TAKE(r->raw, T);
-    TAKE(r->steps, (sf_attention_score_steps(&s->attention) + 1) * T);
+    TAKE(r->steps, (steps + 1) * T);
+    TAKE(r->turns, T > 0 ? T / SF_LIST_TILE + 1 : 0);
     TAKE(m->offsets, plan->matrix ? T + 1 : 0);
     TAKE(m->keys, TT + (plan->matrix ? T : 0));
     TAKE(m->raw, TT);

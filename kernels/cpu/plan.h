@@ -17,7 +17,8 @@ enum {
     SF_SCORED_KEYS = 640, /* the dense kernel keeps the scores of sequences up to here for the backward pass */
     SF_GROUP_ROWS =
         128, /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
-    SF_FAST_TOPK_MOST = 32 /* larger k go through the generic selection */
+    SF_FAST_TOPK_MOST = 32, /* larger k go through the generic selection */
+    SF_LIST_TILE = 32       /* queries of a part of the rowwise kernel, whose lists of kept keys are held at once */
 };
 
 typedef struct sf_rows { /* padded widths and rows of the model */
@@ -39,6 +40,11 @@ typedef struct sf_packed_block { /* a block's weights as its products read them 
     float *qkv_bias;             /* [3,H,Cp] */
     sf_packed_weight *back;      /* [SF_BLOCK_WEIGHTS,H]: backward, a group of outputs each */
 } sf_packed_block;
+
+typedef struct sf_packed_head { /* of the readout `each` */
+    sf_packed_weight across;    /* [Cp,classes padded]: forward */
+    sf_packed_weight back;      /* [classes,Cp] */
+} sf_packed_head;
 
 typedef struct sf_reach { /* of the queries of a stretch of rows */
     size_t ahead;         /* rows from here on are after these queries, and kept neither by them nor by earlier ones */
@@ -113,11 +119,22 @@ static inline size_t sf_scored_row(size_t T) {
     return T <= SF_SCORED_KEYS ? sf_padded(T) : 0;
 }
 
-typedef struct sf_row_space {                      /* one query of the rowwise kernel */
-    uint32_t *keys;                                /* [2T] */
-    float *all, *scores, *weights, *factors, *raw; /* [T] */
-    double *steps;                                 /* [score transforms + 1,T] */
+typedef struct sf_row_space { /* a tile of queries of the rowwise kernel, or one of the matrix kernel */
+    uint32_t *keys;           /* [SF_LIST_TILE+1,sf_list_row]: a selector may use twice as much room as it keeps */
+    float *weights, *factors, *slopes; /* [SF_LIST_TILE,sf_list_row] */
+    float *scores;                     /* the same; those of softmax become weights in place */
+    float *raw;                        /* the same: scores before the transforms */
+    double *exact;                     /* the same: weights, if the weighting is not softmax */
+    float *all;                        /* [T] */
+    double *steps;                     /* [score transforms + 1,T] */
+    atomic_size_t *turns;              /* [parts]: as those of the workspace */
 } sf_row_space;
+
+/* Floats of a row: an odd number of cache lines, so that the same columns of several rows do not compete for a place in
+ * the nearest cache. */
+static inline size_t sf_list_row(size_t T) {
+    return sf_padded(T) | 16;
+}
 
 typedef struct sf_matrix_space {       /* all queries of a head, for weightings over the whole matrix */
     size_t *offsets;                   /* [T+1] */
@@ -159,26 +176,30 @@ typedef struct sf_workspace { /* one worker's */
     unsigned char *scratch;   /* of the selector */
     double *pooled, *dpooled; /* [C] */
     double *logits;           /* [classes] */
+    float *tile_rows;         /* [SF_GROUP_ROWS,Cp]: what the readout `each` reads at a time, */
+    float *tile_logits;       /* [SF_GROUP_ROWS,classes padded] */
+    uint32_t *tile_listed;    /* [SF_GROUP_ROWS]: and which rows of the group these are */
 } sf_workspace;
 
 typedef struct sf_job { /* one group of sequences on one worker */
     const sf_cpu_plan *plan;
     const sf_packed_block *packed; /* [L] */
+    const sf_packed_head *head;    /* of the readout `each` */
     const float *params;           /* [size] */
     const sf_workspace *work;
     sf_offer *offer;       /* of its queries and rows to idle workers */
     const int32_t *tokens; /* [n,T] */
-    const int32_t *labels; /* [n] */
+    const int32_t *labels; /* [n,sf_shape_labels()] */
     const uint32_t *last;  /* [n]: what the readout `last` reads; NULL: the last position before the globals */
     size_t n;              /* sequences, at most plan->group */
     size_t first;          /* index of the first one within the batch */
     const sf_moment *moment;
-    double *losses;              /* [n] */
-    bool *correct;               /* [n] */
-    float *logits;               /* [n,classes], may be NULL */
+    double *losses;              /* [n]: of all labels of a sequence, */
+    uint32_t *correct;           /* [n]: and how many are guessed */
+    float *logits;               /* [n,labels,classes], may be NULL */
     float *gradient;             /* [size], added to; NULL: forward only */
     bool fresh;                  /* the gradient is not set yet, except that embedding and head are 0 */
-    double gradient_scale;       /* 1 / B */
+    double gradient_scale;       /* 1 / labels of the batch */
     const sf_observer *observer; /* may be NULL */
     size_t worker;
     const atomic_int *stop; /* asks to give up: the results are then invalid; may be NULL */
@@ -190,6 +211,7 @@ void sf_lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *pla
 typedef struct sf_cpu_kernels { /* one instruction set */
     const char *name;
     void (*pack)(sf_packed_block *packed, const sf_cpu_plan *plan, const float *params, size_t block);
+    void (*pack_head)(sf_packed_head *packed, const sf_cpu_plan *plan, const float *params);
     void (*run)(const sf_job *job);
     void (*help)(sf_offer *offer, const sf_workspace *mine); /* once inside */
     void (*add)(float *x, const float *y, size_t count);     /* x += y, count a multiple of 16 */

@@ -1,11 +1,12 @@
-/* From the last block's output to the loss: the readout, the linear head and the cross-entropy. */
+/* From the last block's output to the loss: the readout, the linear head and the cross-entropy, for readouts with one
+ * label per sequence. */
 #include <string.h>
 
 #include "base/elementary.h"
 #include "kernels/cpu/rows.h"
 
 /* Cross-entropy of the logits; they become its gradient. */
-static double cross_entropy(double *logits, bool *correct, int32_t label, size_t classes) {
+static double cross_entropy(double *logits, uint32_t *correct, int32_t label, size_t classes) {
     double largest = logits[0], total = 0;
     size_t guess = 0;
     for (size_t i = 1; i < classes; i++)
@@ -21,12 +22,14 @@ static double cross_entropy(double *logits, bool *correct, int32_t label, size_t
     return sf_log(total) + largest - target;
 }
 
+/* The position that `last` and `cls` read. */
 static size_t last_of(const sf_job *job, size_t n) {
     const sf_shape *s = &job->plan->model->shape;
+    if (s->readout == SF_READ_CLS) return 0;
     return job->last != NULL ? job->last[n] : s->T - s->attention.globals - 1;
 }
 
-/* The mean over the positions, or the last one. */
+/* The mean over the positions, or one of them. */
 static void read_out(double *pooled /* [C] */, const float *x /* [T,Cp] */, const sf_job *job, size_t n) {
     const sf_shape *s = &job->plan->model->shape;
     const size_t Cp = job->plan->rows.Cp;

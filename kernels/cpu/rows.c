@@ -378,20 +378,33 @@ INLINE void weigh_rest(lane_sums *sums, float *row, const float *scores, float l
         }
 }
 
+/* How many keys of the tile its i-th query sees. */
+INLINE size_t visible_keys(const sf_softmax_tile *tile, size_t i) {
+    const size_t visible = tile->first_query + i + 1;
+    if (!tile->causal) return tile->keys;
+    return visible > tile->first_key ? sf_smaller(visible - tile->first_key, tile->keys) : 0;
+}
+
+/* Sets what weigh_rest or slope_rest has not written of a row: the keys that its query does not see. */
+INLINE void clear_invisible(float *row, size_t visible, size_t keys) {
+    for (size_t j = (visible + VL - 1) / VL * VL; j < sf_padded(keys); j += VL) store(row + j, splat(0.0F));
+}
+
 INLINE void weigh_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, float scale, bool drops) {
     for (size_t i = 0; i < tile->queries; i++) {
         float *row = tile->at + i * tile->row;
         const float *scores = tile->scores + i * tile->scores_row;
         const uint64_t *kept = tile->kept + i * tile->kept_row;
         const float largest = sums->largest[i];
+        const size_t keys = visible_keys(tile, i);
         lane_sums here = {0};
         size_t j = 0;
-        for (; tile->keys - j >= 128; j += 128)
+        for (; keys - j >= 128; j += 128)
             weigh_words(&here, row + j, scores + j, largest, kept + j / 64, scale, 2, drops);
-        for (; tile->keys - j >= 64; j += 64)
+        for (; keys - j >= 64; j += 64)
             weigh_words(&here, row + j, scores + j, largest, kept + j / 64, scale, 1, drops);
-        if (j < tile->keys)
-            weigh_rest(&here, row + j, scores + j, largest, kept + j / 64, scale, tile->keys - j, drops);
+        if (j < keys) weigh_rest(&here, row + j, scores + j, largest, kept + j / 64, scale, keys - j, drops);
+        if (keys < tile->keys) clear_invisible(row, keys, tile->keys);
         sums->total[i] = sums->total[i] * sums->shrink[i] + total_of(here);
     }
 }
@@ -407,7 +420,7 @@ void sf_softmax_draw(const sf_softmax_tile *tile, const sf_weight_drop *drop) {
 void sf_softmax_rows(const sf_softmax_tile *tile, sf_softmax_sums *sums, sf_drop_mask mask) {
     float before[SF_QUERY_TILE] = {0};
     for (size_t i = 0; i < tile->queries; i++) {
-        const float largest = largest_of(tile->scores + i * tile->scores_row, tile->keys);
+        const float largest = largest_of(tile->scores + i * tile->scores_row, visible_keys(tile, i));
         before[i] = sums->largest[i];
         sums->largest[i] = before[i] > largest ? before[i] : largest;
     }
@@ -466,12 +479,15 @@ INLINE void slope_rows(const sf_softmax_tile *tile, float *slopes, const sf_soft
         const float *scores = tile->scores + i * tile->scores_row;
         const uint64_t *kept = tile->kept + i * tile->kept_row;
         const row_slopes by = {stats[i], means[i], scale, kept_scale};
+        const size_t keys = visible_keys(tile, i);
         size_t j = 0;
-        for (; tile->keys - j >= 128; j += 128)
+        for (; keys - j >= 128; j += 128)
             slope_words(row + j, slopes_here + j, scores + j, &by, kept + j / 64, 2, drops);
-        for (; tile->keys - j >= 64; j += 64)
-            slope_words(row + j, slopes_here + j, scores + j, &by, kept + j / 64, 1, drops);
-        if (j < tile->keys) slope_rest(row + j, slopes_here + j, scores + j, &by, kept + j / 64, tile->keys - j, drops);
+        for (; keys - j >= 64; j += 64) slope_words(row + j, slopes_here + j, scores + j, &by, kept + j / 64, 1, drops);
+        if (j < keys) slope_rest(row + j, slopes_here + j, scores + j, &by, kept + j / 64, keys - j, drops);
+        if (keys == tile->keys) continue;
+        clear_invisible(row, keys, tile->keys);
+        clear_invisible(slopes_here, keys, tile->keys);
     }
 }
 

@@ -7,6 +7,8 @@
 #include "kernels/cpu/plan.h"
 
 #define sf_classify               ISA(sf_classify)
+#define sf_classify_each          ISA(sf_classify_each)
+#define sf_pack_head              ISA(sf_pack_head)
 #define sf_rows_norm              ISA(sf_rows_norm)
 #define sf_rows_norm_backward     ISA(sf_rows_norm_backward)
 #define sf_rows_activate          ISA(sf_rows_activate)
@@ -61,6 +63,9 @@ void sf_add_scaled(float *y, float factor, const float *x, size_t N); /* y += fa
 
 /* Readout, linear head and loss of sequence n of the job; with a gradient, starts the backward pass: dx. */
 void sf_classify(const sf_job *job, size_t n);
+/* The same for all sequences of the job under the readout `each`. */
+void sf_classify_each(const sf_job *job);
+void sf_pack_head(sf_packed_head *packed, const sf_cpu_plan *plan, const float *params);
 
 typedef struct sf_softmax_stats { /* enough to compute a row's weights again */
     float largest, inverse_total;
@@ -81,6 +86,7 @@ typedef struct sf_softmax_tile { /* of some queries and keys */
     size_t kept_row;
     size_t first_query, queries; /* at most SF_QUERY_TILE */
     size_t first_key, keys;      /* first_key is a multiple of 64 */
+    bool causal;                 /* keys after a query have weight 0 */
 } sf_softmax_tile;
 
 typedef struct sf_softmax_sums {                        /* of the keys seen so far, one number per query */

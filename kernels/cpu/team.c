@@ -17,7 +17,7 @@ struct sf_cpu_team {
     size_t size;            /* of the largest model */
     size_t chunk_slots;     /* one per chunk, or a single one that is reused if there is only one worker */
     double *losses;         /* [capacity] */
-    bool *correct;          /* [capacity] */
+    uint32_t *correct;      /* [capacity] */
     const atomic_int *stop; /* may be NULL */
 };
 
@@ -94,6 +94,10 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->pooled, s->C);
     TAKE(w->dpooled, s->C);
     TAKE(w->logits, s->classes);
+    const size_t tile = s->readout == SF_READ_EACH ? stretch : 0;
+    TAKE(w->tile_rows, tile * Cp);
+    TAKE(w->tile_logits, tile * sf_padded(s->classes));
+    TAKE(w->tile_listed, tile);
 }
 
 static void take_forward(sf_packed_weight *w, sf_arena *arena, const sf_cpu_plan *plan, size_t K, size_t N) {
@@ -113,8 +117,17 @@ static void take_backward(sf_packed_block *b, sf_arena *arena, const sf_cpu_plan
     }
 }
 
+static void lay_out_head(sf_packed_head *head, sf_arena *arena, const sf_cpu_plan *plan) {
+    const size_t Cp = plan->rows.Cp, classes = plan->model->shape.classes;
+    *head = (sf_packed_head){0};
+    if (plan->model->shape.readout != SF_READ_EACH) return;
+    TAKE(head->across.transposed, Cp * ((classes + SF_PANEL - 1) / SF_PANEL * SF_PANEL));
+    TAKE(head->across.room, plan->kernels->prepared_size(Cp, sf_padded(classes)));
+    TAKE(head->back.room, plan->kernels->prepared_size(classes, Cp));
+}
+
 /* Returns the blocks' packed weights. */
-static sf_packed_block *lay_out_packed(sf_arena *arena, const sf_cpu_plan *plan) {
+static sf_packed_block *lay_out_packed(sf_packed_head *head, sf_arena *arena, const sf_cpu_plan *plan) {
     const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
     sf_packed_block *blocks;
     TAKE(blocks, plan->model->shape.L);
@@ -127,6 +140,7 @@ static sf_packed_block *lay_out_packed(sf_arena *arena, const sf_cpu_plan *plan)
         TAKE(b->qkv_bias, 3 * HCp);
         take_backward(b, arena, plan);
     }
+    lay_out_head(head, arena, plan);
     return blocks;
 }
 #undef TAKE
@@ -139,8 +153,9 @@ typedef struct team_needs {     /* of one plan, or the largest of several */
 static team_needs needs_of(const sf_cpu_plan *plan) {
     team_needs needs = {.size = plan->model->size};
     sf_workspace unused;
+    sf_packed_head unused_head;
     lay_out_workspace(&unused, &needs.workspace, plan);
-    lay_out_packed(&needs.packed, plan);
+    lay_out_packed(&unused_head, &needs.packed, plan);
     return needs;
 }
 
@@ -196,7 +211,7 @@ bool sf_cpu_team_fits(const sf_cpu_team *team, const sf_cpu_plan *plan, size_t B
 size_t sf_cpu_team_bytes(const sf_cpu_plan *plan, size_t workers, size_t B) {
     const team_needs needs = needs_of(plan);
     return workers * (needs.workspace.used + sizeof(sf_offer)) + needs.packed.used +
-           slots_for(workers) * needs.size * sizeof(float) + B * (sizeof(double) + sizeof(bool));
+           slots_for(workers) * needs.size * sizeof(float) + B * (sizeof(double) + sizeof(uint32_t));
 }
 
 void sf_cpu_team_destroy(sf_cpu_team *team) {
@@ -236,12 +251,13 @@ static void run_stretch(const sf_job *prototype, const sf_batch *batch, float *l
         job.first = first;
         job.fresh = first == part.first;
         job.n = part.end - first < job.plan->group ? part.end - first : job.plan->group;
-        job.tokens = batch->tokens + first * s->T;
-        job.labels = batch->labels + first;
-        job.last = batch->last != NULL ? batch->last + first : NULL;
+        const sf_batch now = sf_batch_part(batch, s, first, job.n);
+        job.tokens = now.tokens;
+        job.labels = now.labels;
+        job.last = now.last;
         job.losses = team->losses + first;
         job.correct = team->correct + first;
-        job.logits = logits != NULL ? logits + first * s->classes : NULL;
+        job.logits = logits != NULL ? logits + first * sf_shape_labels(s) * s->classes : NULL;
         job.plan->kernels->run(&job);
     }
 }
@@ -274,14 +290,30 @@ static void clear_embedding_and_head(float *gradient, const sf_model *model) {
     memset(gradient + head, 0, (model->size - head) * sizeof *gradient);
 }
 
+/* What is packed before a batch, each part by one worker: the blocks, and the head of the readout `each`. */
+static size_t packed_parts(const sf_cpu_plan *plan) {
+    const sf_shape *s = &plan->model->shape;
+    return s->L + (s->readout == SF_READ_EACH ? 1 : 0);
+}
+
+static void pack_part(sf_packed_block *packed /* [L] */, sf_packed_head *head, const sf_cpu_plan *plan,
+                      const float *params, size_t i) {
+    if (i < plan->model->shape.L)
+        plan->kernels->pack(&packed[i], plan, params, i);
+    else
+        plan->kernels->pack_head(head, plan, params);
+}
+
 typedef struct step { /* what the chunks of a batch share */
     sf_cpu_team *team;
     const sf_cpu_plan *plan;
     const sf_packed_block *packed; /* [L] */
-    const float *params;           /* [size] */
+    const sf_packed_head *head;
+    const float *params; /* [size] */
     const sf_batch *batch;
     const sf_moment *moment;
     size_t chunks;
+    size_t labelled; /* labels of the whole batch: what the loss is the mean over */
 } step;
 
 /* The gradient of one chunk, by the calling worker. */
@@ -289,35 +321,39 @@ static void run_chunk(float *gradient /* [size] */, const step *s, const sf_work
     clear_embedding_and_head(gradient, s->plan->model);
     const sf_job job = {.plan = s->plan,
                         .packed = s->packed,
+                        .head = s->head,
                         .params = s->params,
                         .work = work,
                         .offer = &s->team->offers[worker_now(s->team)],
                         .moment = s->moment,
                         .gradient = gradient,
-                        .gradient_scale = 1.0 / (double)s->batch->B,
+                        .gradient_scale = sf_mean_over(1, s->labelled),
                         .stop = s->team->stop};
     run_stretch(&job, s->batch, NULL, s->team, chunk_of(s->batch->B, s->chunks, c));
 }
 
 static step step_of(sf_cpu_team *team, const sf_cpu_plan *plan, const float *params, const sf_batch *batch,
-                    const sf_moment *moment, sf_packed_block *packed) {
+                    const sf_moment *moment, sf_packed_block *packed, const sf_packed_head *head) {
     assert(batch->B <= team->capacity && plan->model->size % SF_PADDING == 0);
     return (step){.team = team,
                   .plan = plan,
                   .packed = packed,
+                  .head = head,
                   .params = params,
                   .batch = batch,
                   .moment = moment,
-                  .chunks = sf_cpu_chunk_count(batch->B)};
+                  .chunks = sf_cpu_chunk_count(batch->B),
+                  .labelled = sf_batch_labelled(batch, &plan->model->shape)};
 }
 
 void sf_cpu_gradient(sf_cpu_team *team, double *loss, float *gradient /* [size] */, const sf_cpu_plan *plan,
                      const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
     const sf_cpu_kernels *kernels = plan->kernels;
-    const size_t B = batch->B, L = plan->model->shape.L, size = plan->model->size;
-    sf_packed_block *packed = lay_out_packed(rewound(&team->shared), plan);
-    const step now = step_of(team, plan, params, batch, moment, packed);
-    const size_t chunks = now.chunks;
+    const size_t B = batch->B, size = plan->model->size;
+    sf_packed_head head;
+    sf_packed_block *packed = lay_out_packed(&head, rewound(&team->shared), plan);
+    const step now = step_of(team, plan, params, batch, moment, packed, &head);
+    const size_t chunks = now.chunks, packing = packed_parts(plan);
     atomic_store(&team->underway, chunks);
 
 #pragma omp parallel num_threads((int)team->workers) if (team->workers > 1)
@@ -325,7 +361,7 @@ void sf_cpu_gradient(sf_cpu_team *team, double *loss, float *gradient /* [size] 
         sf_workspace work;
         lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
 #pragma omp for schedule(static)
-        for (size_t l = 0; l < L; l++) kernels->pack(&packed[l], plan, params, l);
+        for (size_t i = 0; i < packing; i++) pack_part(packed, &head, plan, params, i);
 
 #pragma omp for schedule(dynamic, 1) nowait
         for (size_t c = 0; c < chunks; c++) {
@@ -352,7 +388,7 @@ void sf_cpu_gradient(sf_cpu_team *team, double *loss, float *gradient /* [size] 
     }
     *loss = 0;
     for (size_t n = 0; n < B; n++) *loss += team->losses[n];
-    *loss /= (double)B;
+    *loss = sf_mean_over(*loss, now.labelled);
 }
 
 size_t sf_cpu_chunk_count(size_t B) {
@@ -367,9 +403,10 @@ void sf_cpu_chunk_bounds(size_t *first, size_t *end, size_t B, size_t c) {
 
 void sf_cpu_some_chunks(sf_cpu_team *team, const sf_cpu_chunks *mine, const sf_cpu_plan *plan,
                         const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
-    const size_t L = plan->model->shape.L;
-    sf_packed_block *packed = lay_out_packed(rewound(&team->shared), plan);
-    const step now = step_of(team, plan, params, batch, moment, packed);
+    sf_packed_head head;
+    sf_packed_block *packed = lay_out_packed(&head, rewound(&team->shared), plan);
+    const step now = step_of(team, plan, params, batch, moment, packed, &head);
+    const size_t packing = packed_parts(plan);
     atomic_store(&team->underway, now.chunks);
 
 #pragma omp parallel num_threads((int)team->workers) if (team->workers > 1)
@@ -377,7 +414,7 @@ void sf_cpu_some_chunks(sf_cpu_team *team, const sf_cpu_chunks *mine, const sf_c
         sf_workspace work;
         lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
 #pragma omp for schedule(static)
-        for (size_t l = 0; l < L; l++) plan->kernels->pack(&packed[l], plan, params, l);
+        for (size_t i = 0; i < packing; i++) pack_part(packed, &head, plan, params, i);
 
 #pragma omp for schedule(dynamic, 1) nowait
         for (size_t c = 0; c < now.chunks; c++) {
@@ -403,10 +440,10 @@ void sf_cpu_add_chunks(const sf_cpu_plan *plan, float *sum /* [width] */,
 
 static void run_forward(sf_cpu_team *team, const sf_observer *observer, float *logits, const sf_cpu_plan *plan,
                         const float *params, const sf_batch *batch, const sf_moment *moment) {
-    const sf_cpu_kernels *kernels = plan->kernels;
-    const size_t L = plan->model->shape.L, groups = (batch->B + plan->group - 1) / plan->group;
+    const size_t packing = packed_parts(plan), groups = (batch->B + plan->group - 1) / plan->group;
     assert(batch->B <= team->capacity);
-    sf_packed_block *packed = lay_out_packed(rewound(&team->shared), plan);
+    sf_packed_head head;
+    sf_packed_block *packed = lay_out_packed(&head, rewound(&team->shared), plan);
     atomic_store(&team->underway, groups);
 
 #pragma omp parallel num_threads((int)team->workers) if (team->workers > 1)
@@ -414,12 +451,13 @@ static void run_forward(sf_cpu_team *team, const sf_observer *observer, float *l
         sf_workspace work;
         lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
 #pragma omp for schedule(static)
-        for (size_t l = 0; l < L; l++) kernels->pack(&packed[l], plan, params, l);
+        for (size_t i = 0; i < packing; i++) pack_part(packed, &head, plan, params, i);
 
 #pragma omp for schedule(dynamic, 1) nowait
         for (size_t g = 0; g < groups; g++) {
             const sf_job job = {.plan = plan,
                                 .packed = packed,
+                                .head = &head,
                                 .params = params,
                                 .work = &work,
                                 .offer = &team->offers[worker_now(team)],
@@ -435,18 +473,20 @@ static void run_forward(sf_cpu_team *team, const sf_observer *observer, float *l
     }
 }
 
-void sf_cpu_evaluate(sf_cpu_team *team, sf_evaluation *out, float *logits /* [B,classes] */, const sf_cpu_plan *plan,
-                     const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+void sf_cpu_evaluate(sf_cpu_team *team, sf_evaluation *out, float *logits /* [B,labels,classes] */,
+                     const sf_cpu_plan *plan, const float *params /* [size] */, const sf_batch *batch,
+                     const sf_moment *moment) {
     run_forward(team, NULL, logits, plan, params, batch, moment);
-    *out = (sf_evaluation){0};
+    *out = (sf_evaluation){.labelled = sf_batch_labelled(batch, &plan->model->shape)};
     for (size_t n = 0; n < batch->B; n++) {
         out->loss += team->losses[n];
         out->correct += team->correct[n];
     }
 }
 
-void sf_cpu_evaluate_each(sf_cpu_team *team, double *losses /* [B] */, bool *correct /* [B] */, const sf_cpu_plan *plan,
-                          const float *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+void sf_cpu_evaluate_each(sf_cpu_team *team, double *losses /* [B] */, uint32_t *correct /* [B] */,
+                          const sf_cpu_plan *plan, const float *params /* [size] */, const sf_batch *batch,
+                          const sf_moment *moment) {
     run_forward(team, NULL, NULL, plan, params, batch, moment);
     memcpy(losses, team->losses, batch->B * sizeof *losses);
     memcpy(correct, team->correct, batch->B * sizeof *correct);

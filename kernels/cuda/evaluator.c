@@ -245,7 +245,8 @@ sf_status sf_cuda_evaluator_evaluate(sf_cuda_evaluator *e, sf_evaluation *out /*
     SF_TRY(fetch(e, e->members, launch.fleet, S * sizeof *e->members));
     SF_TRY(await(e));
     for (size_t s = 0; s < S; s++)
-        out[s] = (sf_evaluation){.loss = e->members[s].sums[0], .correct = e->members[s].right[0]};
+        out[s] =
+            (sf_evaluation){.loss = e->members[s].sums[0], .correct = e->members[s].right[0], .labelled = batch->B};
     return SF_OK;
 }
 

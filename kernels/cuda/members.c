@@ -204,8 +204,10 @@ static sf_status check_mechanism(const sf_attention *a) {
 
 sf_status sf_cuda_supports(const sf_shape *s, sf_precision precision) {
     enum { MOST_SHARED = 227 * 1024 };
+    static const char *const readouts[] = {
+        [SF_READ_MEAN] = "mean", [SF_READ_LAST] = "last", [SF_READ_CLS] = "cls", [SF_READ_EACH] = "each"};
     SF_TRY(check_mechanism(&s->attention));
-    if (s->readout != SF_READ_MEAN) return no_kernel_for("readout", "last");
+    if (s->readout != SF_READ_MEAN) return no_kernel_for("readout", readouts[s->readout]);
     if (sf_cuda_rows_shared((uint32_t)sf_padded(s->C), (uint32_t)sf_padded(s->F)) > MOST_SHARED)
         return sf_fail(SF_UNSUPPORTED, "width %zu with mlp-width %zu is too wide for the CUDA kernels", s->C, s->F);
     if (precision != SF_F32 && !fits_tensor_cores(s))

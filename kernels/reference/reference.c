@@ -212,25 +212,50 @@ static double cross_entropy(double *dlogits, const double *logits, int32_t label
     return log(total) + largest - logits[label];
 }
 
-/* The mean over the positions, or the last one. */
-static void pool(double *pooled /* [C] */, const double *x /* [T,C] */, const sf_shape *s, size_t last) {
+/* What a label belongs to: the mean over the positions, or one of them. */
+static void pool(double *pooled /* [C] */, const double *x /* [T,C] */, const sf_shape *s, size_t position) {
+    const bool mean = s->readout == SF_READ_MEAN;
     for (size_t c = 0; c < s->C; c++) {
-        pooled[c] = s->readout == SF_READ_LAST ? x[last * s->C + c] : 0;
-        for (size_t t = 0; t < s->T && s->readout == SF_READ_MEAN; t++) pooled[c] += x[t * s->C + c] / (double)s->T;
+        pooled[c] = mean ? 0 : x[position * s->C + c];
+        for (size_t t = 0; t < s->T && mean; t++) pooled[c] += x[t * s->C + c] / (double)s->T;
     }
 }
 
-static void pool_backward(double *dx /* [T,C] */, const double *dpooled /* [C] */, const sf_shape *s, size_t last) {
+/* Adds to dx. */
+static void pool_backward(double *dx /* [T,C] */, const double *dpooled /* [C] */, const sf_shape *s, size_t position) {
+    const bool mean = s->readout == SF_READ_MEAN;
     for (size_t t = 0; t < s->T; t++)
         for (size_t c = 0; c < s->C; c++)
-            dx[t * s->C + c] = s->readout == SF_READ_MEAN ? dpooled[c] / (double)s->T : t == last ? dpooled[c] : 0;
+            dx[t * s->C + c] += mean ? dpooled[c] / (double)s->T : t == position ? dpooled[c] : 0;
 }
 
-void sf_reference_run(sf_reference *r, double *loss, double *logits /* [B,classes] */, double *gradient /* [size] */,
-                      const double *params /* [size] */, const sf_batch *batch, const sf_moment *moment) {
+/* Readout, linear head and loss of sequence n, which is added; with a gradient, starts the backward pass: dx. */
+static void classify(sf_reference *r, double *loss, double *logits /* [labels,classes] */, double *gradient,
+                     const double *params, const sf_batch *batch, size_t labelled, size_t n) {
     const sf_shape *s = &r->model->shape;
-    const size_t T = s->T, C = s->C;
     const sf_ref_linear head = linear_of(sf_model_head(r->model));
+    const size_t labels = sf_shape_labels(s);
+    if (gradient != NULL) memset(r->dx, 0, s->T * s->C * sizeof *r->dx);
+    for (size_t i = 0; i < labels; i++) {
+        const size_t position = s->readout == SF_READ_EACH ? i : sf_batch_last(batch, s, n);
+        const int32_t label = batch->labels[n * labels + i];
+        pool(r->pooled, r->x, s, position);
+        sf_ref_linear_forward(logits + i * s->classes, r->pooled, params, head, 1);
+        if (label == SF_NO_LABEL) continue;
+        *loss += cross_entropy(r->dlogits, logits + i * s->classes, label, s->classes) / (double)labelled;
+        if (gradient == NULL) continue;
+        for (size_t k = 0; k < s->classes; k++) r->dlogits[k] /= (double)labelled;
+        memset(r->dpooled, 0, s->C * sizeof *r->dpooled);
+        sf_ref_linear_backward(r->dpooled, gradient, r->dlogits, r->pooled, params, head, 1);
+        pool_backward(r->dx, r->dpooled, s, position);
+    }
+}
+
+void sf_reference_run(sf_reference *r, double *loss, double *logits /* [B,labels,classes] */,
+                      double *gradient /* [size] */, const double *params /* [size] */, const sf_batch *batch,
+                      const sf_moment *moment) {
+    const sf_shape *s = &r->model->shape;
+    const size_t T = s->T, labelled = sf_batch_labelled(batch, s);
     *loss = 0;
     if (gradient != NULL) memset(gradient, 0, r->model->size * sizeof *gradient);
     for (size_t n = 0; n < batch->B; n++) {
@@ -238,17 +263,8 @@ void sf_reference_run(sf_reference *r, double *loss, double *logits /* [B,classe
         const int32_t *tokens = batch->tokens + n * T;
         embed(r, params, tokens, &at);
         for (at.block = 0; at.block < s->L; at.block++) block_forward(r, params, &at);
-        const size_t last = sf_batch_last(batch, s, n);
-        pool(r->pooled, r->x, s, last);
-        double *out = logits + n * s->classes;
-        sf_ref_linear_forward(out, r->pooled, params, head, 1);
-        *loss += cross_entropy(r->dlogits, out, batch->labels[n], s->classes) / (double)batch->B;
+        classify(r, loss, logits + n * sf_shape_labels(s) * s->classes, gradient, params, batch, labelled, n);
         if (gradient == NULL) continue;
-
-        for (size_t i = 0; i < s->classes; i++) r->dlogits[i] /= (double)batch->B;
-        memset(r->dpooled, 0, C * sizeof *r->dpooled);
-        sf_ref_linear_backward(r->dpooled, gradient, r->dlogits, r->pooled, params, head, 1);
-        pool_backward(r->dx, r->dpooled, s, last);
         while (at.block-- > 0) block_backward(r, gradient, params, &at);
         at.block = 0;
         embed_backward(r, gradient, tokens, &at);

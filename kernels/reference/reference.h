@@ -10,9 +10,9 @@ typedef struct sf_reference sf_reference;
 sf_status sf_reference_create(sf_reference **out, const sf_model *model);
 void sf_reference_destroy(sf_reference *reference);
 
-/* Mean loss over the batch and its logits; with `gradient` (not NULL) also the gradient of the mean loss, overwritten.
- */
-void sf_reference_run(sf_reference *reference, double *loss, double *logits /* [B,classes] */,
+/* Mean loss over the labels of the batch and its logits; with `gradient` (not NULL) also the gradient of the mean loss,
+ * overwritten. */
+void sf_reference_run(sf_reference *reference, double *loss, double *logits /* [B,labels,classes] */,
                       double *gradient /* [size] */, const double *params /* [size] */, const sf_batch *batch,
                       const sf_moment *moment);
 

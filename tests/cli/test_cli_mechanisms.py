@@ -16,7 +16,7 @@ class Mechanisms(StoreCase):
         for attention in ("topk:5/doubly", "kmeans:4:2", "topk:5+global:1"):
             with self.subTest(attention):
                 self.refused("train", "even-pairs", "--causal", "--attention", attention, *SMALL, mentions=["later tokens"])
-        self.refused("train", "even-pairs", "--readout", "each", *SMALL, mentions=["mean|last"])
+        self.refused("train", "even-pairs", "--readout", "first", *SMALL, mentions=["mean|last|cls|each"])
 
     def test_listed_with_formula_cost_and_source(self):
         rows = read_json(self.good("list", "attention", "--json").out)

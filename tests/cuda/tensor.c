@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "kernels/cuda/cuda.h"
+#include "train/batch.h"
 #include "train/fleet.h"
 #include "train/optimizer.h"
 
@@ -22,13 +23,11 @@ static void die(const char *what) {
 }
 
 static sf_cuda_set lay_out(const sf_member *member, const sf_dataset *set) {
-    const size_t T = member->model.shape.T, count = sf_dataset_count(set);
-    int32_t *tokens = malloc(count * T * sizeof *tokens), *labels = malloc(count * sizeof *labels);
-    for (size_t i = 0; i < count; i++) {
-        sf_run_data_lay_out(tokens + i * T, member->data, set, i, T, member->model.shape.attention.globals);
-        labels[i] = sf_dataset_label(set, i);
-    }
-    return (sf_cuda_set){tokens, labels, count};
+    const size_t count = sf_dataset_count(set);
+    sf_batch_room room;
+    if (sf_batch_room_open(&room, count, member->model.shape.T) != SF_OK) die("memory");
+    for (size_t i = 0; i < count; i++) sf_batch_room_place(&room, i, member->data, set, i, &member->model.shape);
+    return (sf_cuda_set){room.tokens, room.labels, count};
 }
 
 typedef struct subject { /* a model to be trained */

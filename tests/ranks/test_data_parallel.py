@@ -67,6 +67,20 @@ class DataParallel(RanksCase):
             expected = self.expect(*sizes, *more, epochs=1)
             self.assertEqual(self.together(2, *sizes, *more, "--threads", 2, epochs=1), expected)
 
+    def test_every_readout(self):
+        size = ["--train-count", 23, "--batch", 5]
+        for readout in ("last", "cls"):
+            expected = self.expect(*size, "--readout", readout)
+            self.assertEqual(self.together(3, *size, "--readout", readout), expected, readout)
+        rows = [f"{n % 3} {n % 5} {n % 7} 1" + "\t" + ("- 1 - 0" if n % 4 else "- - - -") for n in range(40)]
+        path = self.folder / "each.tsv"
+        path.write_text("tokens\tlabel\n" + "\n".join(rows) + "\n")
+        words = ["train", f"tsv:{path}", "--readout", "each", "--causal", "--batch", 3, "--epochs", 3, "--blocks", 2, "--width", 16,
+                 "--threads", 1, "--quiet"]
+        self.good(*words, "--store", self.folder / "alone")
+        self.launched(3, *words, "--data-parallel", "--store", self.folder / "together")
+        self.assertEqual(self.contents(self.folder / "together"), self.contents(self.folder / "alone"))
+
     def test_divergence(self):
         wild = ["--train-count", 30, "--lr", 10000, "--clip", 0, "--optimizer", "sgd"]
         expected = self.expect(*wild, attention="full", epochs=9)

@@ -18,6 +18,8 @@ sf_status sf_cpu_train_step(sf_cpu_team *team, sf_cpu_step *out, float *gradient
                             const sf_model *model, float *const *blocks /* [1 + moments] */, const sf_update *update,
                             const sf_batch *batch, const sf_moment *moment, const atomic_int *stop,
                             sf_exchange *exchange) {
+    *out = (sf_cpu_step){0};
+    if (sf_batch_labelled(batch, &model->shape) == 0) return SF_OK; /* nothing to learn, for every rank alike */
     if (exchange != NULL) {
         SF_TRY(sf_exchange_gradient(exchange, &out->loss, gradient, team, plan, blocks[0], batch, moment, stop));
     } else {

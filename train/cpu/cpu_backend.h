@@ -19,8 +19,9 @@ typedef struct sf_cpu_step { /* what a training step did */
     double loss, norm;       /* norm of the gradient; if either is not finite, the weights are unchanged */
 } sf_cpu_step;
 
-/* Gradient, clipping and update. SF_INTERRUPTED, and nothing is changed, if *stop was set or the mechanism broke its
- * rules. `exchange`: all ranks compute the gradient together; NULL: this process alone. */
+/* Gradient, clipping and update; a batch without any label changes nothing. SF_INTERRUPTED, and nothing is changed, if
+ * *stop was set or the mechanism broke its rules. `exchange`: all ranks compute the gradient together; NULL: this
+ * process alone. */
 sf_status sf_cpu_train_step(sf_cpu_team *team, sf_cpu_step *out, float *gradient /* [size] */, const sf_cpu_plan *plan,
                             const sf_model *model, float *const *blocks /* [1 + moments] */, const sf_update *update,
                             const sf_batch *batch, const sf_moment *moment, const atomic_int *stop,
@@ -45,7 +46,8 @@ sf_status sf_cpu_evaluator_open(void **out, const sf_demand *demand, const sf_mo
 void sf_cpu_evaluator_close(void *evaluator);
 void sf_cpu_evaluator_obey(void *evaluator, const atomic_int *stop);
 size_t sf_cpu_evaluator_workers(const void *evaluator);
-sf_status sf_cpu_evaluator_evaluate(void *evaluator, sf_evaluation *out /* [S] */, float *logits /* [S,B,classes] */,
+sf_status sf_cpu_evaluator_evaluate(void *evaluator, sf_evaluation *out /* [S] */,
+                                    float *logits /* [S,B,labels,classes] */,
                                     const float *const *params /* [S][size] */, size_t S, const sf_batch *batch,
                                     const sf_moment *moment);
 sf_status sf_cpu_evaluator_observe(void *evaluator, const sf_observer *observer, const float *params /* [size] */,

@@ -66,29 +66,30 @@ static sf_status ended(const cpu_evaluator *e) {
     return sf_stop_asked(e->stop) ? sf_fail(SF_INTERRUPTED, "stopped on request") : SF_OK;
 }
 
-static void evaluate(sf_evaluation *out, float *logits /* [B,classes] */, const cpu_evaluator *e, sf_cpu_team *team,
-                     const float *params, const sf_batch *batch, const sf_moment *moment) {
+static void evaluate(sf_evaluation *out, float *logits /* [B,labels,classes] */, const cpu_evaluator *e,
+                     sf_cpu_team *team, const float *params, const sf_batch *batch, const sf_moment *moment) {
     const sf_shape *s = &e->model->shape;
+    const size_t row = sf_shape_labels(s) * s->classes;
     *out = (sf_evaluation){0};
     for (size_t first = 0; first < batch->B && !sf_stop_asked(e->stop); first += SF_EVALUATION_BATCH) {
-        const sf_batch part = {.last = batch->last != NULL ? batch->last + first : NULL,
-                               .tokens = batch->tokens + first * s->T,
-                               .labels = batch->labels + first,
-                               .B = sf_smaller(batch->B - first, SF_EVALUATION_BATCH)};
+        const sf_batch part = sf_batch_part(batch, s, first, sf_smaller(batch->B - first, SF_EVALUATION_BATCH));
         sf_moment at = *moment;
         at.first_sample += (uint32_t)first;
         sf_evaluation sum;
-        sf_cpu_evaluate(team, &sum, logits != NULL ? logits + first * s->classes : NULL, e->plan, params, &part, &at);
+        sf_cpu_evaluate(team, &sum, logits != NULL ? logits + first * row : NULL, e->plan, params, &part, &at);
         out->loss += sum.loss;
         out->correct += sum.correct;
+        out->labelled += sum.labelled;
     }
 }
 
-sf_status sf_cpu_evaluator_evaluate(void *opaque, sf_evaluation *out /* [S] */, float *logits /* [S,B,classes] */,
+sf_status sf_cpu_evaluator_evaluate(void *opaque, sf_evaluation *out /* [S] */,
+                                    float *logits /* [S,B,labels,classes] */,
                                     const float *const *params /* [S][size] */, size_t S, const sf_batch *batch,
                                     const sf_moment *moment) {
     const cpu_evaluator *e = opaque;
-    const size_t row = logits != NULL ? batch->B * e->model->shape.classes : 0;
+    const sf_shape *shape = &e->model->shape;
+    const size_t row = logits != NULL ? batch->B * sf_shape_labels(shape) * shape->classes : 0;
     if (e->layout.workspaces == 1) { /* no parallel region here, so that those inside of a model get threads */
         for (size_t s = 0; s < S; s++) evaluate(&out[s], logits + s * row, e, e->teams[0], params[s], batch, moment);
     } else {

@@ -32,7 +32,8 @@ typedef struct stretch { /* of parameters */
 
 typedef struct batch_plan { /* who does what of a batch */
     size_t B, chunks;
-    size_t summing; /* K: so many ranks compute and add up */
+    size_t labelled; /* labels of the batch */
+    size_t summing;  /* K: so many ranks compute and add up */
 } batch_plan;
 
 struct sf_exchange {
@@ -45,7 +46,7 @@ struct sf_exchange {
     float *received;        /* [chunks,width]: stretches of the others */
     double *notes;          /* [batch + chunks]: faults and losses of each chunk */
     double *losses;         /* [sequences] */
-    bool *correct;          /* [sequences] */
+    uint32_t *correct;      /* [sequences] */
     unsigned *slice_faults; /* [ranks] */
     verdict verdict;
     sf_transfer parts_sent[SF_CHUNKS][SF_CHUNKS], notes_sent[SF_CHUNKS];
@@ -240,16 +241,17 @@ static sf_status judge(sf_exchange *x) {
         x->verdict.faults |= (unsigned)note[0];
         for (size_t n = 1; n <= count; n++) x->verdict.loss += note[n];
     }
-    x->verdict.loss /= (double)x->now.B;
+    x->verdict.loss = sf_mean_over(x->verdict.loss, x->now.labelled);
     for (size_t r = 0; r < x->ranks; r++)
         if (r != x->rank) sf_transfer_send(&x->verdicts_sent[r], r, VERDICT, &x->verdict, sizeof x->verdict);
     return SF_OK;
 }
 
-static sf_status plan_batch(sf_exchange *x, size_t B) {
-    const size_t chunks = sf_cpu_chunk_count(B), summing = summing_ranks(chunks, x->ranks);
+static sf_status plan_batch(sf_exchange *x, const sf_batch *batch) {
+    const size_t B = batch->B, chunks = sf_cpu_chunk_count(B), summing = summing_ranks(chunks, x->ranks);
     if (summing != x->now.summing) SF_TRY(sf_transfer_wait(x->sums_sent, x->ranks)); /* stretches move */
-    x->now = (batch_plan){.B = B, .chunks = chunks, .summing = summing};
+    x->now = (batch_plan){
+        .B = B, .chunks = chunks, .labelled = sf_batch_labelled(batch, &x->model->shape), .summing = summing};
     return SF_OK;
 }
 
@@ -265,7 +267,7 @@ sf_status sf_exchange_gradient(sf_exchange *x, double *loss, float *gradient /* 
                                const sf_cpu_plan *plan, const float *params /* [size] */, const sf_batch *batch,
                                const sf_moment *moment, const atomic_int *stop) {
     x->stop = stop;
-    SF_TRY(plan_batch(x, batch->B));
+    SF_TRY(plan_batch(x, batch));
     begin_receiving_sums(x, gradient);
     if (is_summing(x)) {
         begin_receiving_chunks(x);

@@ -30,8 +30,9 @@ sf_status sf_exchange_gradient(sf_exchange *x, double *loss, float *gradient /* 
  * their results. */
 typedef struct sf_exchange_slice {
     size_t first, end;
-    double *losses; /* [sequences]: only those of the slice are ours; at rank 0, all after sf_exchange_gather() */
-    bool *correct;  /* [sequences] */
+    double *losses;    /* [sequences], sums over their labels: only those of the slice are ours; at rank 0, all after
+                          sf_exchange_gather() */
+    uint32_t *correct; /* [sequences] */
 } sf_exchange_slice;
 sf_exchange_slice sf_exchange_slice_of(const sf_exchange *x);
 /* Sends the slice to rank 0. `stopped` and `broken` say why it is incomplete. */

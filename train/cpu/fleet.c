@@ -8,6 +8,7 @@
 #include "base/stop.h"
 #include "base/threads.h"
 #include "ranks/transfer.h"
+#include "train/batch.h"
 #include "train/cpu/cpu_backend.h"
 #include "train/optimizer.h"
 
@@ -25,9 +26,7 @@ typedef struct workspace { /* for one model at a time */
     sf_cpu_team *team;
     float *gradient; /* [size] */
     uint32_t *order; /* [training sequences] */
-    int32_t *tokens; /* [B,T] */
-    int32_t *labels; /* [B] */
-    uint32_t *last;  /* [B] */
+    sf_batch_room room;
 } workspace;
 
 typedef struct workspace_size {
@@ -48,9 +47,7 @@ static void close_workspaces(workspace *workspaces, size_t count) {
         sf_cpu_team_destroy(workspaces[i].team);
         sf_release(workspaces[i].gradient);
         sf_release(workspaces[i].order);
-        sf_release(workspaces[i].tokens);
-        sf_release(workspaces[i].labels);
-        sf_release(workspaces[i].last);
+        sf_batch_room_close(&workspaces[i].room);
     }
     sf_release(workspaces);
 }
@@ -119,9 +116,7 @@ static sf_status open_workspace(workspace *out, const workspace_size *size, sf_c
     SF_TRY(sf_cpu_team_create(&out->team, plans, count, workers, size->batch));
     SF_TRY(SF_NEW(&out->gradient, size->size));
     SF_TRY(SF_NEW(&out->order, size->sequences));
-    SF_TRY(SF_NEW(&out->tokens, size->batch * size->positions));
-    SF_TRY(SF_NEW(&out->labels, size->batch));
-    return SF_NEW(&out->last, size->batch);
+    return sf_batch_room_open(&out->room, size->batch, size->positions);
 }
 
 /* New workspaces that are large enough for every member take the place of the old ones. */
@@ -191,7 +186,7 @@ sf_status sf_cpu_fleet_bytes(size_t *out, const sf_demand *demand) {
     if (status == SF_OK)
         *out = 2 * (1 + demand->moments) * size.size * sizeof(float) + sf_cpu_team_bytes(plan, 1, size.batch) +
                size.size * sizeof(float) + size.sequences * sizeof(uint32_t) +
-               size.batch * (size.positions + 1) * sizeof(int32_t);
+               sf_batch_room_bytes(size.batch, size.positions);
     sf_cpu_plan_destroy(plan);
     sf_model_destroy(&model);
     return status;
@@ -199,10 +194,7 @@ sf_status sf_cpu_fleet_bytes(size_t *out, const sf_demand *demand) {
 
 /* Writes sequence `i` as row n of the batch. */
 static void place(const workspace *at, size_t n, const sf_member *member, const sf_dataset *data, size_t i) {
-    const size_t T = member->model.shape.T;
-    at->last[n] =
-        sf_run_data_lay_out(at->tokens + n * T, member->data, data, i, T, member->model.shape.attention.globals);
-    at->labels[n] = sf_dataset_label(data, i);
+    sf_batch_room_place(&at->room, n, member->data, data, i, &member->model.shape);
 }
 
 typedef enum ending {
@@ -239,7 +231,7 @@ static ending train_epoch(const workspace *at, trained_model *m, size_t epoch, c
         if (m->exchange == NULL && sf_stop_asked(stop_of(watch))) return STOPPED; /* ranks stop together, in a step */
         const size_t first = step * B, now = sf_smaller(count - first, B);
         for (size_t n = 0; n < now; n++) place(at, n, member, data, at->order[first + n]);
-        const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now, .last = at->last};
+        const sf_batch batch = sf_batch_room_read(&at->room, now);
         const sf_moment moment = {
             .seed = (uint32_t)config->seed, .epoch = (uint32_t)epoch, .step = (uint32_t)step, .training = true};
         const sf_update update = {.config = config,
@@ -263,19 +255,20 @@ static void evaluate(double *loss, double *accuracy, const workspace *at, const 
                      const sf_dataset *data, sf_split split, const atomic_int *stop) {
     const size_t count = sf_dataset_count(data);
     double total = 0;
-    size_t correct = 0;
+    size_t correct = 0, labelled = 0;
     for (size_t first = 0; first < count && !sf_stop_asked(stop); first += SF_EVALUATION_BATCH) {
         const size_t now = sf_smaller(count - first, SF_EVALUATION_BATCH);
         for (size_t n = 0; n < now; n++) place(at, n, m->member, data, first + n);
-        const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now, .last = at->last};
+        const sf_batch batch = sf_batch_room_read(&at->room, now);
         const sf_moment moment = sf_evaluation_moment((uint32_t)m->member->config.seed, split, first);
         sf_evaluation part;
         sf_cpu_evaluate(at->team, &part, NULL, m->plan, m->blocks[0], &batch, &moment);
         total += part.loss;
         correct += part.correct;
+        labelled += part.labelled;
     }
-    *loss = total / (double)count;
-    *accuracy = 100.0 * (double)correct / (double)count;
+    *loss = total / (double)labelled;
+    *accuracy = 100.0 * (double)correct / (double)labelled;
 }
 
 static ending judge(const sf_epoch *row) {
@@ -290,7 +283,7 @@ static void evaluate_slice(const sf_exchange_slice *mine, const workspace *at, c
     for (size_t first = sf_larger(mine->first, before); first < end && !sf_stop_asked(stop); first += now) {
         now = sf_smaller(end - first, SF_EVALUATION_BATCH);
         for (size_t n = 0; n < now; n++) place(at, n, m->member, data, first - before + n);
-        const sf_batch batch = {.tokens = at->tokens, .labels = at->labels, .B = now};
+        const sf_batch batch = sf_batch_room_read(&at->room, now);
         const sf_moment moment = sf_evaluation_moment((uint32_t)m->member->config.seed, split, first - before);
         sf_cpu_evaluate_each(at->team, mine->losses + first, mine->correct + first, m->plan, m->blocks[0], &batch,
                              &moment);
@@ -298,7 +291,9 @@ static void evaluate_slice(const sf_exchange_slice *mine, const workspace *at, c
 }
 
 /* In the order of evaluate(). */
-static void add_up(double *loss, double *accuracy, const double *losses, const bool *correct, size_t count) {
+static void add_up(double *loss, double *accuracy, const double *losses, const uint32_t *correct,
+                   const sf_dataset *data, const sf_shape *shape) {
+    const size_t count = sf_dataset_count(data), labelled = sf_labels_between(data, 0, count, shape);
     double total = 0;
     size_t right = 0;
     for (size_t first = 0; first < count; first += SF_EVALUATION_BATCH) {
@@ -310,21 +305,23 @@ static void add_up(double *loss, double *accuracy, const double *losses, const b
         }
         total += sum;
     }
-    *loss = total / (double)count;
-    *accuracy = 100.0 * (double)right / (double)count;
+    *loss = total / (double)labelled;
+    *accuracy = 100.0 * (double)right / (double)labelled;
 }
 
 static ending evaluate_together(sf_epoch *row, const workspace *at, const trained_model *m, const atomic_int *stop) {
     const sf_run_data *data = m->member->data;
-    const size_t training = sf_dataset_count(data->training), heldout = sf_dataset_count(data->heldout);
+    const sf_shape *shape = &m->member->model.shape;
+    const size_t training = sf_dataset_count(data->training);
     const sf_exchange_slice mine = sf_exchange_slice_of(m->exchange);
     evaluate_slice(&mine, at, m, data->training, SF_TRAINING, 0, stop);
     evaluate_slice(&mine, at, m, data->heldout, SF_HELDOUT, training, stop);
     sf_status status =
         sf_exchange_gather(m->exchange, sf_stop_asked(stop), sf_attention_is_faulty(&m->member->model.shape.attention));
     if (status == SF_OK) {
-        add_up(&row->train_loss, &row->train_accuracy, mine.losses, mine.correct, training);
-        add_up(&row->heldout_loss, &row->heldout_accuracy, mine.losses + training, mine.correct + training, heldout);
+        add_up(&row->train_loss, &row->train_accuracy, mine.losses, mine.correct, data->training, shape);
+        add_up(&row->heldout_loss, &row->heldout_accuracy, mine.losses + training, mine.correct + training,
+               data->heldout, shape);
         status = sf_exchange_share(m->exchange, row);
     }
     return status == SF_OK ? judge(row) : given_up(m, status);

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/sizes.h"
 #include "base/stop.h"
+#include "train/batch.h"
 #include "train/cuda/evaluator.h"
 #include "train/numerics.h"
 #include "train/optimizer.h"
@@ -165,18 +166,10 @@ static sf_status gpu_fleet_open(void **out, const sf_demand *demand, size_t capa
     return SF_OK;
 }
 
-typedef struct laid_out_set {
-    int32_t *tokens, *labels;
-} laid_out_set;
-
-static sf_status lay_out(laid_out_set *out, const sf_member *member, const sf_dataset *set) {
-    const size_t T = member->model.shape.T, count = sf_dataset_count(set);
-    SF_TRY(SF_NEW(&out->tokens, count * T));
-    SF_TRY(SF_NEW(&out->labels, count));
-    for (size_t i = 0; i < count; i++) {
-        sf_run_data_lay_out(out->tokens + i * T, member->data, set, i, T, member->model.shape.attention.globals);
-        out->labels[i] = sf_dataset_label(set, i);
-    }
+static sf_status lay_out(sf_batch_room *out, const sf_member *member, const sf_dataset *set) {
+    const size_t count = sf_dataset_count(set);
+    SF_TRY(sf_batch_room_open(out, count, member->model.shape.T));
+    for (size_t i = 0; i < count; i++) sf_batch_room_place(out, i, member->data, set, i, &member->model.shape);
     return SF_OK;
 }
 
@@ -205,7 +198,7 @@ static sf_status add_if_it_fits(const gpu_fleet *fleet, size_t s, const sf_cuda_
 static sf_status gpu_fleet_add(void *opaque, size_t s, sf_member *member) {
     gpu_fleet *fleet = opaque;
     const sf_config *config = &member->config;
-    laid_out_set training = {0}, heldout = {0};
+    sf_batch_room training = {0}, heldout = {0};
     SF_TRY(use_gpu_of(fleet));
     sf_status status = lay_out(&training, member, member->data->training);
     if (status == SF_OK) status = lay_out(&heldout, member, member->data->heldout);
@@ -228,10 +221,8 @@ static sf_status gpu_fleet_add(void *opaque, size_t s, sf_member *member) {
         status = add_if_it_fits(fleet, s, &model);
     }
     if (status == SF_OK) fleet->members[s] = member;
-    sf_release(training.tokens);
-    sf_release(training.labels);
-    sf_release(heldout.tokens);
-    sf_release(heldout.labels);
+    sf_batch_room_close(&training);
+    sf_batch_room_close(&heldout);
     return status;
 }
 

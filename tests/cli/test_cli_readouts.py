@@ -1,0 +1,95 @@
+"""Readouts on the command line: training, resuming, evaluators, export, refusals."""
+import random
+import unittest
+
+from harness import StoreCase, read_json
+
+SMALL = ["--train-count", 60, "--heldout-count", 30, "--blocks", 1, "--width", 8, "--mlp-width", 8, "--batch", 9, "--length", 10]
+MODEL = ["--blocks", 2, "--width", 24, "--mlp-width", 24, "--batch", 16]
+
+
+def previous_token(count, seed, shortest=3):
+    """Every position asks for the token before it; some are not asked."""
+    draw = random.Random(seed)
+    lines = ["tokens\tlabel"]
+    for _ in range(count):
+        tokens = [draw.randrange(4) for _ in range(draw.randint(shortest, 12))]
+        labels = ["-"] + [str(tokens[i - 1]) if draw.random() < 0.8 else "-" for i in range(1, len(tokens))]
+        lines.append(" ".join(map(str, tokens)) + "\t" + " ".join(labels))
+    return "\n".join(lines) + "\n"
+
+
+def last_line(out):
+    return out.strip().splitlines()[-1]
+
+
+class Readouts(StoreCase):
+    def setUp(self):
+        super().setUp()
+        self.each = f"tsv:{self.write('train.tsv', previous_token(200, 1))},{self.write('heldout.tsv', previous_token(90, 2))}"
+
+    def one_run(self):
+        (run,) = read_json(self.good("runs", "--json", "--store", self.store).out)
+        return run
+
+    def test_every_readout_trains_resumes_and_is_checked(self):
+        for readout in (["mean"], ["last"], ["cls"], ["mean", "--causal"], ["last", "--causal"]):
+            with self.subTest(readout):
+                words = ["train", "even-pairs", "--readout", *readout, "--attention", "topk:3", *SMALL]
+                store = self.folder / "-".join(readout)
+                self.good(*words, "--epochs", 1, "--store", store)
+                resumed = self.good(*words, "--epochs", 3, "--threads", 2, "--store", store).out
+                whole = self.good(*words, "--epochs", 3, "--threads", 1, "--store", self.folder / "whole").out
+                self.assertEqual(last_line(resumed), last_line(whole))
+                self.good("check", "--store", store)
+
+    def test_each_learns_and_is_evaluated(self):
+        words = ["train", self.each, "--readout", "each", "--causal", *MODEL, "--lr", 0.3, "--store", self.store]
+        self.good(*words, "--epochs", 5)
+        resumed = self.good(*words, "--epochs", 30, "--threads", 1).out
+        run = self.one_run()
+        self.assertGreater(run["heldout_accuracy"], 90)
+        whole = self.good(*words[:-1], self.folder / "other", "--epochs", 30, "--threads", 2).out
+        self.assertEqual(last_line(resumed), last_line(whole))
+        self.good("check", "--store", self.store)
+        (evaluated,) = read_json(self.good("evaluate", run["id"], "--json", "--store", self.store).out)
+        self.assertEqual(evaluated["accuracy"], run["heldout_accuracy"])
+        (analyzed,) = read_json(self.good("analyze", run["id"], "--json", "--store", self.store).out)["runs"]
+        self.assertIn("effective_keys", analyzed["overall"]["measures"])
+        surface = read_json(self.good("landscape", run["id"], "--grid", 3, "--samples", 0, "--extent", 0.01, "--json", "--store",
+                                      self.store, "--out", self.folder / "surface.html").out)[0]
+        self.assertAlmostEqual(surface["centre_accuracy"], run["train_accuracy"], delta=0.5)  # in steps of 1/200
+        weights = self.good("export", run["id"], "--format", "safetensors", "--out", self.folder / "w.safetensors", "--store", self.store)
+        self.assertEqual(weights.err, "")
+
+    def test_the_number_of_labels_of_a_batch_may_be_zero(self):
+        """Sequences with one token have no label, and come in batches of their own."""
+        lone = "tokens\tlabel\n" + "1 2\t- 1\n" + "3 1\t- -\n" * 30
+        path = self.write("lone.tsv", lone)
+        out = self.good("train", f"tsv:{path},{path}", "--readout", "each", *MODEL, "--batch", 2, "--epochs", 3, "--optimizer", "adamw",
+                        "--weight-decay", 0.1, "--store", self.store).out
+        self.assertNotIn("nan", out)
+        self.assertEqual(self.one_run()["status"], "done")
+
+    def test_other_lengths(self):
+        for readout in (["mean"], ["last"], ["cls"], ["last", "--causal"]):
+            store = self.folder / "-".join(readout)
+            self.good("train", "even-pairs", "--readout", *readout, *SMALL, "--epochs", 1, "--store", store)
+            (run,) = read_json(self.good("runs", "--json", "--store", store).out)
+            rows = read_json(self.good("evaluate", run["id"], "--lengths", "10,20,40", "--json", "--store", store).out)
+            self.assertEqual([row["length"] for row in rows], [10, 20, 40])
+            self.assertEqual(rows[0]["accuracy"], run["heldout_accuracy"])
+
+    def test_refusals(self):
+        self.refused("train", self.each, *MODEL, mentions=["readout", "each"])
+        self.refused("train", self.each, "--readout", "last", *MODEL, mentions=["readout", "each"])
+        self.refused("train", "even-pairs", "--readout", "each", *SMALL, mentions=["readout", "one label per sequence"])
+        self.refused("train", "even-pairs", "--readout", "cls", "--causal", *SMALL, mentions=["readout", "cls"])
+        without = self.write("without.tsv", "tokens\tlabel\n1 2\t- -\n1 2\t- -\n")
+        some = self.write("some.tsv", "tokens\tlabel\n1 2\t- 1\n1 2\t- -\n")
+        self.refused("train", f"tsv:{some},{without}", "--readout", "each", mentions=["without.tsv", "has a label"])
+        self.refused("train", f"tsv:{without},{some}", "--readout", "each", mentions=["without.tsv", "has a label"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -14,7 +14,7 @@
 static const sf_setting table[] = {
     {"length", SF_INTEGER, SF_GROUP_SAMPLE, RUN(length), "40", 1, 65536, NULL, "N",
      "tokens per sequence (listops: at most)"},
-    {"seed", SF_INTEGER, SF_GROUP_SAMPLE, RUN(seed), "153476998", 0, 4294967295.0, NULL, "S",
+    {"seed", SF_INTEGER, SF_GROUP_SAMPLE | SF_GROUP_GENERATE, RUN(seed), "153476998", 0, 4294967295.0, NULL, "S",
      "seed of initial weights, shuffling and dropout, and of the data unless data-seed is set"},
 
     {"data-seed", SF_INTEGER, SF_GROUP_DATA, RUN(data_seed), "-1", -1, 4294967295.0, NULL, "S",
@@ -168,6 +168,15 @@ static const sf_setting table[] = {
     {"plugin", SF_TEXT, SF_GROUP_PLUGIN, COMMAND(plugin), "", 0, SF_PATH_SIZE, NULL, "FILE[,...]",
      "load selectors, weightings and tasks from these shared libraries, and from those that SEMFOCUS_PLUGINS names, "
      "separated by colons"},
+    {"prompt", SF_TEXT, SF_GROUP_GENERATE, COMMAND(prompt), "", 0, SF_PATH_SIZE, NULL, "TEXT",
+     "what the text starts with; by default a new line"},
+    {"tokens", SF_INTEGER, SF_GROUP_GENERATE, COMMAND(new_tokens), "200", 1, 1e6, NULL, "N", "tokens to write"},
+    {"temperature", SF_REAL, SF_GROUP_GENERATE, COMMAND(temperature), "1", 0, 100, NULL, "X",
+     "divides the logits; 0: always the most probable token"},
+    {"top", SF_INTEGER, SF_GROUP_GENERATE, COMMAND(top), "0", 0, 65536, NULL, "N",
+     "draw from the N most probable tokens; 0: from all"},
+    {"describe", SF_FLAG, SF_GROUP_DESCRIBE, COMMAND(describe), "no", 0, 0, NULL, NULL,
+     "say what a file of your own holds: lengths, vocabulary, labels, and what a majority guess scores"},
     {"scale", SF_CHOICE, SF_GROUP_PAPER, COMMAND(scale), "laptop", 0, 0, "smoke|laptop|paper", NULL,
      "size of the study: seconds, to see that it works; minutes to hours on two cores; or that of the paper"},
 };
@@ -301,7 +310,13 @@ static bool name_is_given(const sf_given *given, const char *name, sf_setting_ho
     return false;
 }
 
+/* A name may be used in both homes: by a setting of runs, and by one of a command that makes none. */
 static sf_status find_at_home(const sf_setting **out, const char *name, sf_setting_home home) {
+    for (size_t i = 0; i < SETTINGS; i++)
+        if (table[i].home == home && strcmp(table[i].name, name) == 0) {
+            *out = &table[i];
+            return SF_OK;
+        }
     SF_TRY(sf_setting_find(out, name, ~0U));
     if ((*out)->home == home) return SF_OK;
     return sf_fail_on(SF_BAD_INPUT, (*out)->name, "%s is a setting of %s; set it there", name,

@@ -65,9 +65,11 @@ static void show_run(void *context, const sf_stored_run *stored) {
     listing *shown = context;
     sf_stored_run run = *stored;
     run.converged_epoch = arrival_of(shown, stored);
-    if (shown->rows != NULL)
-        json_array_append_new(shown->rows, run_as_json(&run));
-    else
+    if (shown->rows != NULL) {
+        json_t *row = run_as_json(&run);
+        if (shown->status == SF_OK) shown->status = add_text_result(row, shown->store, stored);
+        json_array_append_new(shown->rows, row);
+    } else
         print_run(shown, &run);
 }
 

@@ -395,6 +395,8 @@ sf_status sf_run_settings_read(sf_config *out, const char *id, const char *task,
     sf_config_init(out);
     sf_status status = json_is_object(settings) ? sf_run_plugins_check(json_object_get(settings, "plugins"), id)
                                                 : sf_fail(SF_IO_ERROR, "the settings of run %s cannot be read", id);
+    const char *readout = json_string_value(json_object_get(settings, "readout")); /* the recipe of text depends on it */
+    if (status == SF_OK && readout != NULL) status = sf_config_set(out, "readout", readout);
     if (status == SF_OK) status = sf_run_data_recipe(out, task);
     const sf_setting *setting;
     for (size_t i = 0; status == SF_OK && (setting = sf_setting_at(i)) != NULL; i++) {

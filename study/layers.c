@@ -6,10 +6,10 @@
 #include "attention/attention.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "train/data.h"
 #include "semfocus/shard.h"
 #include "semfocus/study.h"
 #include "semfocus/task.h"
+#include "train/data.h"
 #include "train/numerics.h"
 
 static sf_status copy_text(char **out, const char *text) {

@@ -102,6 +102,10 @@ typedef struct sf_options {
     int64_t models;
     char shard[SF_TEXT_SIZE]; /* sf_shard_parse() reads it */
     char into[SF_PATH_SIZE];
+    char prompt[SF_PATH_SIZE];
+    int64_t new_tokens, top;
+    double temperature;
+    int64_t describe;
     sf_given given;
 } sf_options;
 
@@ -132,7 +136,9 @@ typedef enum sf_setting_group {
     SF_GROUP_PAPER = 2097152,  /* at which scale the paper is repeated */
     SF_GROUP_BENCH = 4194304,  /* what is timed */
     SF_GROUP_SHARD = 8388608,  /* which of the planned runs are trained */
-    SF_GROUP_MERGE = 16777216  /* where stores are joined */
+    SF_GROUP_MERGE = 16777216, /* where stores are joined */
+    SF_GROUP_GENERATE = 268435456, /* what a model of text writes */
+    SF_GROUP_DESCRIBE = 536870912  /* what is said about data */
 } sf_setting_group;
 
 /* What a run depends on, and what a study takes: on the command line and in a file. */

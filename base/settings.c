@@ -17,25 +17,26 @@ static const sf_setting table[] = {
     {"seed", SF_INTEGER, SF_GROUP_SAMPLE | SF_GROUP_GENERATE, RUN(seed), "153476998", 0, 4294967295.0, NULL, "S",
      "seed of initial weights, shuffling and dropout, and of the data unless data-seed is set"},
 
-    {"data-seed", SF_INTEGER, SF_GROUP_DATA, RUN(data_seed), "-1", -1, 4294967295.0, NULL, "S",
+    {"data-seed", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(data_seed), "-1", -1, 4294967295.0, NULL, "S",
      "seed of the data; -1: the run's seed"},
     {"train-count", SF_INTEGER, SF_GROUP_DATA, RUN(train_count), "5000", 1, 1e7, NULL, "N",
      "training sequences to sample"},
     {"heldout-count", SF_INTEGER, SF_GROUP_DATA, RUN(heldout_count), "2000", 1, 1e7, NULL, "N",
      "held-out sequences to sample"},
-    {"vocab", SF_INTEGER, SF_GROUP_DATA, RUN(vocab), "0", 0, 65536, NULL, "N",
+    {"vocab", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(vocab), "0", 0, 65536, NULL, "N",
      "token ids of your own data, PAD excluded; for text, ids of the tokenizer; 0: as many as there are"},
-    {"classes", SF_INTEGER, SF_GROUP_DATA, RUN(classes), "0", 0, 65536, NULL, "N",
+    {"classes", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(classes), "0", 0, 65536, NULL, "N",
      "labels of your own data; 0: as many as there are"},
-    {"tokenizer", SF_TEXT, SF_GROUP_DATA, RUN(tokenizer), "", 0, SF_TEXT_SIZE, NULL, "NAME|FILE",
+    {"tokenizer", SF_TEXT, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(tokenizer), "", 0, SF_TEXT_SIZE, NULL, "NAME|FILE",
      "how text becomes tokens: byte, char, word, unigram or bpe (these need vocab), or the file of a trained one; by "
      "default char for text: and word for tables"},
-    {"context", SF_INTEGER, SF_GROUP_DATA, RUN(context), "0", 0, 65535, NULL, "N",
+    {"context", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(context), "0", 0, 65535, NULL, "N",
      "tokens per sequence of text: data; 0: the mean number of tokens per line"},
-    {"tokens", SF_TEXT, SF_GROUP_DATA, RUN(tokens_column), "", 0, SF_TEXT_SIZE, NULL, "COLUMN",
-     "column of a table with the tokens: its name, or its number from 1; by default tokens, text, sentence, ..., or the "
+    {"tokens", SF_TEXT, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(tokens_column), "", 0, SF_TEXT_SIZE, NULL, "COLUMN",
+     "column of a table with the tokens: its name, or its number from 1; by default tokens, text, sentence, ..., or "
+     "the "
      "first"},
-    {"label", SF_TEXT, SF_GROUP_DATA, RUN(label_column), "", 0, SF_TEXT_SIZE, NULL, "COLUMN",
+    {"label", SF_TEXT, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(label_column), "", 0, SF_TEXT_SIZE, NULL, "COLUMN",
      "column of a table with the label, likewise; by default label, labels, class, target, ..., or the last"},
     {"pad", SF_CHOICE, SF_GROUP_DATA, RUN(pad), "none", 0, 0, "none|mask", NULL,
      "mask: round the length up to a multiple of the mechanism's k with PAD tokens"},
@@ -53,9 +54,9 @@ static const sf_setting table[] = {
      "activation of the MLP"},
     {"norm", SF_CHOICE, SF_GROUP_MODEL, RUN(norm), "pre", 0, 0, "pre|post", NULL,
      "position of LayerNorm: before (pre) or after (post) each layer"},
-    {"causal", SF_FLAG, SF_GROUP_MODEL, RUN(causal), "no", 0, 0, NULL, NULL,
+    {"causal", SF_FLAG, SF_GROUP_MODEL | SF_GROUP_DESCRIBE, RUN(causal), "no", 0, 0, NULL, NULL,
      "a query sees only the keys up to its own position"},
-    {"readout", SF_CHOICE, SF_GROUP_MODEL, RUN(readout), "mean", 0, 0, "mean|last|cls|each", NULL,
+    {"readout", SF_CHOICE, SF_GROUP_MODEL | SF_GROUP_DESCRIBE, RUN(readout), "mean", 0, 0, "mean|last|cls|each", NULL,
      "what is classified: the mean over all positions, the last one before the padding, an extra first token (cls), or "
      "each position, where the data has one label per position"},
     {"dropout", SF_REAL, SF_GROUP_MODEL, RUN(dropout), "0.01", 0, 0.99, NULL, "P", "dropout rate"},
@@ -170,7 +171,7 @@ static const sf_setting table[] = {
      "separated by colons"},
     {"prompt", SF_TEXT, SF_GROUP_GENERATE, COMMAND(prompt), "", 0, SF_PATH_SIZE, NULL, "TEXT",
      "what the text starts with; by default a new line"},
-    {"tokens", SF_INTEGER, SF_GROUP_GENERATE, COMMAND(new_tokens), "200", 1, 1e6, NULL, "N", "tokens to write"},
+    {"new-tokens", SF_INTEGER, SF_GROUP_GENERATE, COMMAND(new_tokens), "200", 1, 1e6, NULL, "N", "tokens to write"},
     {"temperature", SF_REAL, SF_GROUP_GENERATE, COMMAND(temperature), "1", 0, 100, NULL, "X",
      "divides the logits; 0: always the most probable token"},
     {"top", SF_INTEGER, SF_GROUP_GENERATE, COMMAND(top), "0", 0, 65536, NULL, "N",
@@ -310,13 +311,7 @@ static bool name_is_given(const sf_given *given, const char *name, sf_setting_ho
     return false;
 }
 
-/* A name may be used in both homes: by a setting of runs, and by one of a command that makes none. */
 static sf_status find_at_home(const sf_setting **out, const char *name, sf_setting_home home) {
-    for (size_t i = 0; i < SETTINGS; i++)
-        if (table[i].home == home && strcmp(table[i].name, name) == 0) {
-            *out = &table[i];
-            return SF_OK;
-        }
     SF_TRY(sf_setting_find(out, name, ~0U));
     if ((*out)->home == home) return SF_OK;
     return sf_fail_on(SF_BAD_INPUT, (*out)->name, "%s is a setting of %s; set it there", name,

@@ -144,6 +144,10 @@ json_t *run_as_json(const sf_stored_run *run);
 sf_status add_text_result(json_t *row, sf_store *store, const sf_stored_run *run);
 /* The same as a sentence, if it is one. */
 sf_status print_text_result(sf_store *store, const sf_stored_run *run);
+/* 'data FILE --describe'. */
+int describe_data(const cli_request *request);
+/* Warnings about data of the user's that a study uses, on standard error. Data that cannot be read is not warned of. */
+void warn_of_data(const sf_study *study);
 /* From now on, a line of the terminal shows how far tokenizing is. */
 void watch_tokenizing(void);
 

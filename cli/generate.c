@@ -7,8 +7,9 @@
 
 static int print_text(const sf_stored_run *run, const char *text, const sf_options *options) {
     if (options->json)
-        return print_json(json_pack("{s:o, s:o, s:I, s:o}", "run", json_text(run->id), "prompt", json_text(options->prompt),
-                                    "tokens", (json_int_t)options->new_tokens, "text", json_text(text)));
+        return print_json(json_pack("{s:o, s:o, s:I, s:o}", "run", json_text(run->id), "prompt",
+                                    json_text(options->prompt), "tokens", (json_int_t)options->new_tokens, "text",
+                                    json_text(text)));
     puts(text);
     return finish_output();
 }
@@ -37,11 +38,12 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_generate = {
     .name = "generate",
-    .usage = "RUN [--prompt TEXT] [--tokens N] [--temperature X] [--top N] [--seed S]",
+    .usage = "RUN [--prompt TEXT] [--new-tokens N] [--temperature X] [--top N] [--seed S]",
     .summary = "print what a causal model of text writes after a prompt",
-    .details = "The run must be of text:, with --readout each --causal. The same command prints the same text on every\n"
-               "machine.\n"
-               "example: semfocus generate 2b2ceb --prompt \"In the beginning\" --temperature 0.8\n",
+    .details =
+        "The run must be of text:, with --readout each --causal. The same command prints the same text on every\n"
+        "machine.\n"
+        "example: semfocus generate 2b2ceb --prompt \"In the beginning\" --temperature 0.8\n",
     .groups = SF_GROUP_GENERATE | SF_GROUP_WEIGHTS | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = 1,

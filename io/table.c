@@ -40,8 +40,7 @@ static sf_status read_byte(int *out, sf_table *table) {
             return sf_fail(SF_BAD_INPUT, "%s: cannot be read: %s", table->path, strerror(errno));
     }
     *out = table->filled == 0 ? -1 : (unsigned char)table->block[table->at++];
-    if (*out == '\0')
-        return FAIL(table, table->next_line, "contains a NUL byte, so it is not text; give a text file");
+    if (*out == '\0') return FAIL(table, table->next_line, "contains a NUL byte, so it is not text; give a text file");
     table->next_line += *out == '\n';
     return SF_OK;
 }
@@ -84,7 +83,8 @@ static sf_status read_quoted(sf_table *table) {
     const size_t opened = table->next_line;
     for (int byte;;) {
         SF_TRY(read_byte(&byte, table));
-        if (byte < 0) return FAIL(table, opened, "opens a quote that is never closed; close it, or double quotes that are text");
+        if (byte < 0)
+            return FAIL(table, opened, "opens a quote that is never closed; close it, or double quotes that are text");
         if (byte == '"') {
             if (peek_byte(table) != '"') return SF_OK;
             SF_TRY(read_byte(&byte, table));
@@ -146,7 +146,8 @@ static sf_status add_list(sf_table *table, const char *name, const json_t *list)
         const json_t *item = json_array_get(list, i);
         const char *word = json_is_string(item) ? json_string_value(item) : "0";
         if (*word == '\0' || word[strcspn(word, " \t\r\n")] != '\0')
-            return FAIL(table, table->line, "has an empty word or one with a blank in the list '%s'; write one token per item", name);
+            return FAIL(table, table->line,
+                        "has an empty word or one with a blank in the list '%s'; write one token per item", name);
         if (i > 0) SF_TRY(add_byte(table, ' '));
         SF_TRY(json_is_null(item) ? add_byte(table, '-') : add_scalar(table, name, item));
     }
@@ -158,10 +159,11 @@ static sf_status add_member(sf_table *table, size_t i, const json_t *object) {
     char quoted[SF_QUOTE_SIZE];
     const json_t *value = json_object_get(object, name);
     sf_text_quote(quoted, name);
-    if (value == NULL) return FAIL(table, table->line, "lacks '%s', which the first row has; give it to every row", quoted);
+    if (value == NULL)
+        return FAIL(table, table->line, "lacks '%s', which the first row has; give it to every row", quoted);
     SF_TRY(open_field(table));
     table->fields[i].is_list = json_is_array(value);
-    SF_TRY(json_is_array(value) ? add_list(table, quoted, value)
+    SF_TRY(json_is_array(value)                           ? add_list(table, quoted, value)
            : json_is_null(value) || json_is_object(value) ? SF_OK /* empty: a problem only where it is used */
                                                           : add_scalar(table, quoted, value));
     return close_field(table);
@@ -173,7 +175,8 @@ static sf_status take_names(sf_table *table, const json_t *object) {
     json_object_foreach((json_t *)object, name, value) SF_TRY(sf_words_add(NULL, &table->names, name, strlen(name)));
     table->expected = table->names.count;
     if (table->expected > 0 && table->expected <= MOST_FIELDS) return SF_OK;
-    return FAIL(table, table->line, "is an object with %zu members; give it from 1 to %d", table->expected, MOST_FIELDS);
+    return FAIL(table, table->line, "is an object with %zu members; give it from 1 to %d", table->expected,
+                MOST_FIELDS);
 }
 
 static sf_status read_object(sf_table *table, int byte) {
@@ -188,8 +191,8 @@ static sf_status read_object(sf_table *table, int byte) {
     if (!json_is_object(object)) {
         json_decref(object);
         char quoted[SF_QUOTE_SIZE];
-        return FAIL(table, table->line, "is not a JSON object%s%s; write one object per line", object == NULL ? ": " : "",
-                    object == NULL ? sf_text_quote(quoted, error.text) : "");
+        return FAIL(table, table->line, "is not a JSON object%s%s; write one object per line",
+                    object == NULL ? ": " : "", object == NULL ? sf_text_quote(quoted, error.text) : "");
     }
     sf_status status = table->expected == 0 ? take_names(table, object) : SF_OK;
     for (size_t i = 0; i < table->expected && status == SF_OK; i++) status = add_member(table, i, object);

@@ -62,8 +62,8 @@ void sf_tokenizer_destroy(sf_tokenizer *tokenizer); /* NULL is legal */
 sf_status sf_tokenizer_encode(sf_ids *ids, const sf_tokenizer *tokenizer, const char *text, size_t size);
 sf_status sf_tokenizer_decode(sf_bytes *text, const sf_tokenizer *tokenizer, const int32_t *ids, size_t count);
 
-/* For text that comes as words already, each of which is one token whatever its characters: a tokenizer word of the most
- * frequent ones of a list, and the id of one. */
+/* For text that comes as words already, each of which is one token whatever its characters: a tokenizer word of the
+ * most frequent ones of a list, and the id of one. */
 struct sf_words;
 sf_status sf_tokenizer_of_words(sf_tokenizer **out, const struct sf_words *words, size_t vocab);
 int32_t sf_tokenizer_word_id(const sf_tokenizer *tokenizer, const char *word, size_t length);

@@ -18,7 +18,8 @@ static json_t *any_text(const char *text) {
 
 static json_t *names_of(const sf_words *labels) {
     json_t *names = json_array();
-    for (size_t i = 0; i < labels->count && i < MOST_NAMES; i++) json_array_append_new(names, any_text(sf_words_text(labels, i)));
+    for (size_t i = 0; i < labels->count && i < MOST_NAMES; i++)
+        json_array_append_new(names, any_text(sf_words_text(labels, i)));
     return names;
 }
 

@@ -1,5 +1,5 @@
-/* What a causal model of text writes: one token after the other, each drawn from what the model expects after the tokens
- * before it. */
+/* What a causal model of text writes: one token after the other, each drawn from what the model expects after the
+ * tokens before it. */
 #include <stdlib.h>
 
 #include "base/elementary.h"
@@ -16,20 +16,21 @@
 typedef struct writing {
     sf_stored_model stored;
     sf_evaluator evaluator;
-    sf_ids ids;             /* prompt and what was written */
-    int32_t *tokens;        /* [T] */
-    int32_t *labels;        /* [T] */
-    float *logits;          /* [T,classes] */
-    size_t *order;          /* [classes] */
+    sf_ids ids;               /* prompt and what was written */
+    int32_t *tokens;          /* [T] */
+    int32_t *labels;          /* [T] */
+    float *logits;            /* [T,classes] */
+    size_t *order;            /* [classes] */
     size_t T, shown, classes; /* positions, those of them for text, ids */
 } writing;
 
 static sf_status check_run(const sf_stored_run *run, const sf_config *config) {
     if (sf_run_data_is_text(run->task) && config->causal && config->readout == SF_READ_EACH) return SF_OK;
-    return sf_fail(SF_BAD_INPUT,
-                   "run %s is not a causal model of text, so it cannot write any; train one with 'semfocus train text:FILE "
-                   "--readout each --causal'",
-                   run->id);
+    return sf_fail(
+        SF_BAD_INPUT,
+        "run %s is not a causal model of text, so it cannot write any; train one with 'semfocus train text:FILE "
+        "--readout each --causal'",
+        run->id);
 }
 
 static sf_status choose_machine(sf_machine *out, const writing *w, const sf_execution *execution, size_t count) {

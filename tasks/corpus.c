@@ -113,8 +113,8 @@ static sf_status tokenizer_key(uint64_t *out, making *m) {
     const size_t vocab = tokenizer->vocab;
     sf_tokenizer_destroy(tokenizer);
     if (m->vocab == 0 || m->vocab == vocab) return SF_OK;
-    return sf_fail_on(SF_BAD_INPUT, "vocab", "vocab is %zu but the tokenizer '%s' has %zu ids; leave vocab out", m->vocab,
-                      m->name, vocab);
+    return sf_fail_on(SF_BAD_INPUT, "vocab", "vocab is %zu but the tokenizer '%s' has %zu ids; leave vocab out",
+                      m->vocab, m->name, vocab);
 }
 
 static sf_status take_part(sf_corpus *corpus, making *m, sf_split split) {
@@ -152,7 +152,8 @@ static sf_status examine_sources(making *m, const char *first, const char *secon
     m->shared = second == NULL;
     if (!m->shared) return sf_text_file_examine(&m->sources[1].file, second, &limits, m->stop);
     if (m->sources[0].file.lines > 1) return SF_OK;
-    return sf_fail(SF_BAD_INPUT, "%s:1: is a single line, of which no lines can be held out; name a held-out text: text:%s,HELDOUT",
+    return sf_fail(SF_BAD_INPUT,
+                   "%s:1: is a single line, of which no lines can be held out; name a held-out text: text:%s,HELDOUT",
                    first, first);
 }
 
@@ -210,7 +211,8 @@ size_t sf_corpus_context(const sf_corpus *corpus) {
 }
 
 static sf_status too_short(sf_split split, const char *what, size_t context) {
-    return sf_fail_on(SF_BAD_INPUT, "context", "the %s text has no %s than %zu tokens; give a longer text, or a smaller context",
+    return sf_fail_on(SF_BAD_INPUT, "context",
+                      "the %s text has no %s than %zu tokens; give a longer text, or a smaller context",
                       split == SF_TRAINING ? "training" : "held-out", what, context);
 }
 
@@ -227,8 +229,11 @@ static sf_status finish(sf_dataset **out, sf_dataset *data, sf_status status) {
 
 static sf_dataset_view view_of(const sf_corpus *corpus, sf_split split, size_t label_after, bool each) {
     const int32_t *ids = corpus->parts[split].ids, largest = (int32_t)sf_corpus_tokenizer(corpus)->vocab - 1;
-    return (sf_dataset_view){
-        .tokens = ids, .labels = ids + label_after, .labels_each = each, .largest_token = largest, .largest_label = largest};
+    return (sf_dataset_view){.tokens = ids,
+                             .labels = ids + label_after,
+                             .labels_each = each,
+                             .largest_token = largest,
+                             .largest_label = largest};
 }
 
 static sf_status add_windows(sf_dataset *data, const sf_corpus_part *part, int32_t line_end, size_t context) {

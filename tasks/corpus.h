@@ -1,7 +1,7 @@
 /* A text as token ids, for training and held out, that are read from a memory map.
  *
- * The training text is TRAIN, the held-out text HELDOUT; without the latter, the last tenth of the lines of TRAIN is held
- * out. The tokenizer learns from the training text alone. Between two lines stands the tokenizer's line end.
+ * The training text is TRAIN, the held-out text HELDOUT; without the latter, the last tenth of the lines of TRAIN is
+ * held out. The tokenizer learns from the training text alone. Between two lines stands the tokenizer's line end.
  *
  * Ids and tokenizers are made once per text and tokenizer. They are kept in the folders texts/ and tokenizers/ of the
  * run store, and in this process. Files are named by the hash of what they were made from and appear whole or not at
@@ -41,5 +41,7 @@ sf_status sf_corpus_pieces(sf_dataset **out, const sf_corpus *corpus, sf_split s
 /* From now on, what was made is found in this folder, which exists, and new files are kept there if it may be written.
  * NULL: only in this process. */
 void sf_corpus_keep_in(const char *store, bool write);
+/* Keeps a tokenizer of other data there, under its hash. */
+sf_status sf_corpus_keep_tokenizer(const sf_tokenizer *tokenizer);
 
 #endif

@@ -16,13 +16,14 @@ enum { SLOTS = 16 }; /* things that are kept although nobody uses them */
 struct sf_made_tokenizer {
     uint64_t key;
     size_t users, turn; /* when it was taken last */
+    size_t kept;        /* number of the folder that has its file; 0: none */
     sf_tokenizer *tokenizer;
     struct sf_made_tokenizer *next;
 };
 
 struct sf_made_ids {
     uint64_t key;
-    size_t users, turn;
+    size_t users, turn, kept;
     sf_token_map map;
     struct sf_made_ids *next;
 };
@@ -33,6 +34,7 @@ static sf_made_ids *all_ids;
 static size_t turns;
 static char folder[SF_PATH_SIZE]; /* of the store; empty: none */
 static bool writes;               /* new files may be put there */
+static size_t folder_number;
 
 void sf_made_lock(void) {
     pthread_mutex_lock(&lock);
@@ -45,6 +47,7 @@ void sf_made_unlock(void) {
 void sf_corpus_keep_in(const char *store, bool write) {
     sf_made_lock();
     writes = write;
+    folder_number++;
     snprintf(folder, sizeof folder, "%s", store != NULL ? store : "");
     sf_made_unlock();
 }
@@ -116,12 +119,20 @@ static sf_tokenizer *tokenizer_in_file(uint64_t key) {
     return sf_tokenizer_read(&tokenizer, path) == SF_OK ? tokenizer : NULL;
 }
 
-static sf_status keep_tokenizer(const sf_made_tokenizer *made) {
+/* One that was made before the store was known, or whose file is damaged. */
+static sf_status keep_tokenizer(sf_made_tokenizer *made) {
     char path[PLACE_SIZE];
     const sf_bytes *file = &made->tokenizer->file;
-    if (!can_write() || !place_of(path, "tokenizers", made->key, ".model") || access(path, F_OK) == 0) return SF_OK;
-    SF_TRY(make_room("tokenizers"));
-    return sf_atomic_write(path, file->at, file->count);
+    if (!can_write() || made->kept == folder_number || !place_of(path, "tokenizers", made->key, ".model")) return SF_OK;
+    sf_tokenizer *there = tokenizer_in_file(made->key);
+    const bool same = there != NULL && there->hash == made->tokenizer->hash;
+    sf_tokenizer_destroy(there);
+    if (!same) {
+        SF_TRY(make_room("tokenizers"));
+        SF_TRY(sf_atomic_write(path, file->at, file->count));
+    }
+    made->kept = folder_number;
+    return SF_OK;
 }
 
 sf_status sf_made_take_tokenizer(sf_made_tokenizer **out, uint64_t key, sf_make_tokenizer *make, void *context) {
@@ -144,6 +155,15 @@ sf_status sf_made_take_tokenizer(sf_made_tokenizer **out, uint64_t key, sf_make_
     made->turn = ++turns;
     *out = made;
     return keep_tokenizer(made);
+}
+
+sf_status sf_corpus_keep_tokenizer(const sf_tokenizer *tokenizer) {
+    sf_tokenizer borrowed = *tokenizer;
+    sf_made_tokenizer made = {.key = tokenizer->hash, .tokenizer = &borrowed};
+    sf_made_lock();
+    const sf_status status = keep_tokenizer(&made);
+    sf_made_unlock();
+    return status;
 }
 
 static sf_status map_file(sf_token_map *out, const char *path, uint64_t key) {
@@ -190,12 +210,18 @@ static sf_status make_map(sf_token_map *out, uint64_t key, sf_make_ids *make, vo
     return map_nameless(out, key, make, context);
 }
 
-/* Ids that were made before the store was known. */
-static sf_status keep_ids(const sf_made_ids *made) {
+static sf_status keep_ids(sf_made_ids *made) {
     char path[PLACE_SIZE];
-    if (!can_write() || !place_of(path, "texts", made->key, ".tokens") || access(path, F_OK) == 0) return SF_OK;
-    SF_TRY(make_room("texts"));
-    return sf_atomic_write(path, made->map.start, made->map.size);
+    sf_token_map there;
+    if (!can_write() || made->kept == folder_number || !place_of(path, "texts", made->key, ".tokens")) return SF_OK;
+    if (access(path, R_OK) == 0 && map_file(&there, path, made->key) == SF_OK) {
+        sf_token_map_close(&there);
+    } else {
+        SF_TRY(make_room("texts"));
+        SF_TRY(sf_atomic_write(path, made->map.start, made->map.size));
+    }
+    made->kept = folder_number;
+    return SF_OK;
 }
 
 sf_status sf_made_take_ids(sf_made_ids **out, uint64_t key, sf_make_ids *make, void *context) {

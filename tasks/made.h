@@ -1,5 +1,5 @@
-/* What is made of a text once: its tokenizer, and its ids. Made things are kept in this process, a few of them even while
- * nobody uses them, and as files in the folder that sf_corpus_keep_in() names. */
+/* What is made of a text once: its tokenizer, and its ids. Made things are kept in this process, a few of them even
+ * while nobody uses them, and as files in the folder that sf_corpus_keep_in() names. */
 #ifndef SF_TASKS_MADE_H
 #define SF_TASKS_MADE_H
 

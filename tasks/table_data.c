@@ -13,6 +13,8 @@ typedef struct loading {
     sf_table_rows training, heldout; /* the second only where it has a file of its own */
     bool *held;                      /* [training.count]: rows that are held out; NULL: none of this file */
     bool ids, numbers;               /* what tokens and labels are */
+    bool *seen;                      /* [LARGEST_ID + 1]: the numbers that are labels of training rows */
+    bool checks;                     /* the rows being read are held out, in a file of their own */
     sf_table_data *data;
     const atomic_int *stop;
 } loading;
@@ -103,8 +105,7 @@ static sf_status train_on_text(loading *l, const char *name) {
         status = sf_bytes_add(&text, sf_table_tokens(&l->training, i), l->training.at[i].token_bytes);
         if (status == SF_OK) status = sf_bytes_add(&text, "\n", 1);
     }
-    if (status == SF_OK)
-        status = sf_tokenizer_train(&l->data->tokenizer, name, l->request->vocab, text.at, text.count);
+    if (status == SF_OK) status = sf_tokenizer_train(&l->data->tokenizer, name, l->request->vocab, text.at, text.count);
     sf_bytes_release(&text);
     return sf_fail_in(status, "%s", l->training.path);
 }
@@ -134,33 +135,37 @@ static sf_status find_names(loading *l) {
     if (status == SF_OK) status = sf_words_sorted(&l->data->labels, &seen, SF_BY_BYTES, SIZE_MAX);
     sf_words_release(&seen);
     if (status == SF_OK && l->data->labels.count > LARGEST_ID + 1)
-        status = sf_fail(SF_BAD_INPUT, "%s: has %zu different labels but at most %d are possible; is this the label column?",
-                         l->training.path, l->data->labels.count, LARGEST_ID + 1);
+        status =
+            sf_fail(SF_BAD_INPUT, "%s: has %zu different labels but at most %d are possible; is this the label column?",
+                    l->training.path, l->data->labels.count, LARGEST_ID + 1);
     return status;
 }
 
 static sf_status mixed(const loading *l, const sf_table_rows *rows, size_t i, const char *word, size_t length) {
     char quoted[SF_QUOTE_SIZE];
     if (l->numbers)
-        return FAIL(rows, i, "label '%s' is not a number 0..%d, unlike those before it; write all labels as numbers or all as text",
-                    quote(quoted, word, length), LARGEST_ID);
-    return FAIL(rows, i,
-                "label '%s' is a number, unlike those before it; write all labels as text or all as numbers, or name the "
-                "columns with --tokens and --label if the first line is a header",
-                quote(quoted, word, length));
+        return FAIL(
+            rows, i,
+            "label '%s' is not a number 0..%d, unlike those before it; write all labels as numbers or all as text",
+            quote(quoted, word, length), LARGEST_ID);
+    return FAIL(
+        rows, i,
+        "label '%s' is a number, unlike those before it; write all labels as text or all as numbers, or name the "
+        "columns with --tokens and --label if the first line is a header",
+        quote(quoted, word, length));
 }
 
 static sf_status read_label(int32_t *out, const loading *l, const sf_table_rows *rows, size_t i, const char *word,
                             size_t length) {
-    size_t index;
+    size_t index = 0;
     char quoted[SF_QUOTE_SIZE];
     const bool number = read_id(out, word, length);
     if (number != l->numbers) return mixed(l, rows, i, word, length);
-    if (number) return SF_OK;
-    if (!sf_words_find(&index, &l->data->labels, word, length))
+    if (number && !l->checks) l->seen[*out] = true;
+    if (number ? !l->seen[*out] : !sf_words_find(&index, &l->data->labels, word, length))
         return FAIL(rows, i, "label '%s' is held out but not in the training rows; add rows with it, or leave it out",
                     quote(quoted, word, length));
-    *out = (int32_t)index;
+    if (!number) *out = (int32_t)index;
     return SF_OK;
 }
 
@@ -170,17 +175,18 @@ static sf_status read_tokens(sf_ids *ids, const loading *l, const sf_table_rows 
     char quoted[SF_QUOTE_SIZE];
     size_t length;
     if (!l->ids && !by_words(l))
-        return sf_fail_in(sf_tokenizer_encode(ids, l->data->tokenizer, text, rows->at[i].token_bytes), "%s:%zu", rows->path,
-                          rows->at[i].line);
+        return sf_fail_in(sf_tokenizer_encode(ids, l->data->tokenizer, text, rows->at[i].token_bytes), "%s:%zu",
+                          rows->path, rows->at[i].line);
     while (next_word(&word, &length, &text)) {
         int32_t id;
         if (!l->ids)
             id = sf_tokenizer_word_id(l->data->tokenizer, word, length);
         else if (!read_id(&id, word, length))
-            return FAIL(rows, i,
-                        "token '%s' is not an integer 0..%d, unlike those before it; correct it, or set --tokenizer to read "
-                        "all tokens as text",
-                        quote(quoted, word, length), LARGEST_ID);
+            return FAIL(
+                rows, i,
+                "token '%s' is not an integer 0..%d, unlike those before it; correct it, or set --tokenizer to read "
+                "all tokens as text",
+                quote(quoted, word, length), LARGEST_ID);
         SF_TRY(sf_ids_add(ids, id));
     }
     return SF_OK;
@@ -242,8 +248,8 @@ static sf_status choose_held_out(loading *l) {
         sf_dataset_close_row(numbers, 1, 0);
     }
     if (status == SF_OK)
-        status = sf_fail_in(sf_dataset_hold_out(&training, &heldout, numbers, l->request->seed, l->request->share), "%s",
-                            l->training.path);
+        status = sf_fail_in(sf_dataset_hold_out(&training, &heldout, numbers, l->request->seed, l->request->share),
+                            "%s", l->training.path);
     for (size_t i = 0, count; status == SF_OK && i < sf_dataset_count(heldout); i++)
         l->held[*sf_dataset_tokens(heldout, i, &count)] = true;
     sf_dataset_destroy(numbers);
@@ -261,9 +267,11 @@ static sf_status load(loading *l) {
         SF_TRY(choose_held_out(l));
     l->ids = *request->tokenizer == '\0' && all_ids(sf_table_tokens(&l->training, 0));
     l->numbers = first_label_is_number(&l->training, request->each);
+    SF_TRY(SF_NEW(&l->seen, LARGEST_ID + 1));
     SF_TRY(find_tokenizer(l));
     SF_TRY(find_names(l));
     SF_TRY(fill(&l->data->training, l, &l->training, l->held, false));
+    l->checks = request->heldout != NULL;
     const sf_table_rows *held_out = request->heldout != NULL ? &l->heldout : &l->training;
     return fill(&l->data->heldout, l, held_out, l->held, request->heldout == NULL);
 }
@@ -276,6 +284,7 @@ sf_status sf_table_data_open(sf_table_data **out, const sf_table_request *reques
     sf_table_rows_release(&l.training);
     sf_table_rows_release(&l.heldout);
     sf_release(l.held);
+    sf_release(l.seen);
     if (status != SF_OK) {
         sf_table_data_close(l.data);
         return status;

@@ -1,4 +1,5 @@
-/* Labelled sequences from tables: training and held-out rows, the tokenizer of their tokens and the names of their labels.
+/* Labelled sequences from tables: training and held-out rows, the tokenizer of their tokens and the names of their
+ * labels.
  *
  * Tokens are ids (0..65535, blanks between them) if those of the first row are and no tokenizer is asked for; otherwise
  * they are text. Labels are numbers (0..65535) if that of the first row is; otherwise they are names, numbered in the

@@ -8,10 +8,10 @@
 
 #define FAIL(rows, line, ...) sf_fail_in(sf_fail(SF_BAD_INPUT, __VA_ARGS__), "%s:%zu", (rows)->path, (line))
 
-static const char *const token_names[] = {"tokens", "text",  "sentence", "source", "input",  "sequence",
-                                          "words",  "review", "content",  "x",      "question", NULL};
-static const char *const label_names[] = {"label", "labels", "class",  "target", "category",
-                                          "tag",   "tags",   "output", "y",      "sentiment", NULL};
+static const char *const token_names[] = {"tokens", "text",   "sentence", "source",   "input", "sequence",
+                                          "words",  "review", "content",  "question", NULL};
+static const char *const label_names[] = {"label", "labels", "class",  "target",    "category",
+                                          "tag",   "tags",   "output", "sentiment", NULL};
 
 typedef struct places { /* of the two columns */
     size_t tokens, label;
@@ -38,20 +38,21 @@ static bool find_one_of(size_t *out, const sf_table *table, const char *const *n
     return false;
 }
 
-static sf_status no_such_column(const sf_table_rows *rows, const sf_table *table, const char *name, const char *setting) {
+static sf_status no_such_column(const sf_table_rows *rows, const sf_table *table, const char *name,
+                                const char *setting) {
     char quoted[SF_QUOTE_SIZE], all[256] = "";
     size_t used = 0;
     for (size_t i = 0; i < sf_table_fields(table) && used < sizeof all - SF_QUOTE_SIZE; i++)
         used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "",
                                  sf_text_quote(quoted, column_name(table, i)));
-    return sf_fail_about(FAIL(rows, sf_table_line(table), "has no column '%s'; its columns are: %s",
-                              sf_text_quote(quoted, name), all),
-                         setting);
+    return sf_fail_about(
+        FAIL(rows, sf_table_line(table), "has no column '%s'; its columns are: %s", sf_text_quote(quoted, name), all),
+        setting);
 }
 
 /* As asked for; *named: by its name, so there must be a header. */
-static sf_status find_asked(size_t *out, bool *named, const sf_table_rows *rows, const sf_table *table, const char *asked,
-                            const char *setting) {
+static sf_status find_asked(size_t *out, bool *named, const sf_table_rows *rows, const sf_table *table,
+                            const char *asked, const char *setting) {
     int64_t number;
     if (find_name(out, table, asked)) {
         *named = true;
@@ -72,16 +73,15 @@ static sf_status find_columns(places *out, const sf_table_rows *rows, const sf_t
     const bool tokens_known = find_one_of(&out->tokens, table, token_names);
     const bool label_known = find_one_of(&out->label, table, label_names);
     named |= tokens_known || label_known;
-    if (*columns->tokens != '\0')
-        SF_TRY(find_asked(&out->tokens, &named, rows, table, columns->tokens, "tokens"));
+    if (*columns->tokens != '\0') SF_TRY(find_asked(&out->tokens, &named, rows, table, columns->tokens, "tokens"));
     if (*columns->label != '\0') SF_TRY(find_asked(&out->label, &named, rows, table, columns->label, "label"));
     out->has_header = named && sf_table_name(table, 0) == NULL;
-    if (count < 2)
-        return FAIL(rows, sf_table_line(table), "has one column; a row needs tokens and a label");
+    if (count < 2) return FAIL(rows, sf_table_line(table), "has one column; a row needs tokens and a label");
     if (out->tokens == out->label && *columns->tokens == '\0') out->tokens = out->label == 0 ? 1 : 0;
     if (out->tokens == out->label && *columns->label == '\0') out->label = out->tokens == count - 1 ? 0 : count - 1;
     if (out->tokens != out->label) return SF_OK;
-    return sf_fail_on(SF_BAD_INPUT, "label", "%s: tokens and label are the same column; name two different ones", rows->path);
+    return sf_fail_on(SF_BAD_INPUT, "label", "%s: tokens and label are the same column; name two different ones",
+                      rows->path);
 }
 
 static sf_status keep(size_t *start, sf_table_rows *rows, const sf_field *field) {
@@ -110,7 +110,8 @@ static sf_status add_row(sf_table_rows *rows, const sf_table *table, const place
     return SF_OK;
 }
 
-static sf_status read_all(sf_table_rows *rows, sf_table *table, const sf_table_columns *columns, const atomic_int *stop) {
+static sf_status read_all(sf_table_rows *rows, sf_table *table, const sf_table_columns *columns,
+                          const atomic_int *stop) {
     places at;
     bool more;
     SF_TRY(sf_table_next(table, &more));

@@ -23,7 +23,8 @@ void sf_text_tell_progress(const char *what, double share) {
 }
 
 static sf_status open_text(FILE **out, const char *path) {
-    if (*path == '\0') return sf_fail(SF_BAD_INPUT, "the name of a text file is empty; write text:TRAIN or text:TRAIN,HELDOUT");
+    if (*path == '\0')
+        return sf_fail(SF_BAD_INPUT, "the name of a text file is empty; write text:TRAIN or text:TRAIN,HELDOUT");
     SF_TRY(sf_check_regular(path, "a text is read more than once"));
     *out = fopen(path, "rb");
     if (*out != NULL) return SF_OK;
@@ -71,7 +72,8 @@ static sf_status examine(examination *e, FILE *stream, const atomic_int *stop) {
         SF_TRY(examine_block(e, block, count));
     }
     if (ferror(stream) != 0) return sf_fail(SF_BAD_INPUT, "%s: cannot be read: %s", e->file->path, strerror(errno));
-    if (e->file->size == 0) return sf_fail(SF_BAD_INPUT, "%s:1: is empty; give a text with several lines", e->file->path);
+    if (e->file->size == 0)
+        return sf_fail(SF_BAD_INPUT, "%s:1: is empty; give a text with several lines", e->file->path);
     e->file->lines += !ended;
     return SF_OK;
 }
@@ -95,8 +97,7 @@ sf_status sf_text_file_read(sf_bytes *out, const sf_text_file *file) {
     if (status == SF_OK) out->room = file->size;
     if (status == SF_OK) out->count = fread(out->at, 1, file->size, stream);
     fclose(stream);
-    if (status == SF_OK &&
-        (out->count != file->size || sf_hash(SF_HASH_START, out->at, out->count) != file->hash))
+    if (status == SF_OK && (out->count != file->size || sf_hash(SF_HASH_START, out->at, out->count) != file->hash))
         status = sf_fail(SF_IO_ERROR, "%s: changed while it was read; try again once it is complete", file->path);
     if (status != SF_OK) sf_bytes_release(out);
     return status;

@@ -110,8 +110,8 @@ static sf_status check_labels(const sf_run_data *data, const char *task, const s
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config, const atomic_int *stop) {
     *out = (sf_run_data){0};
     SF_TRY(sf_run_data_check(task, config));
-    sf_status status = sf_run_data_is_tsv(task) ? sf_own_data_open(out, task, config, stop)
-                                                : sample_both(out, task, config, stop);
+    sf_status status =
+        sf_run_data_is_tsv(task) ? sf_own_data_open(out, task, config, stop) : sample_both(out, task, config, stop);
     if (status == SF_OK) {
         const size_t training = sf_dataset_longest(out->training), heldout = sf_dataset_longest(out->heldout);
         out->longest = training > heldout ? training : heldout;

@@ -52,15 +52,15 @@ const char *sf_run_data_place(char out[SF_PATH_SIZE], const char *task) {
     if (heldout != NULL) *heldout++ = '\0';
     absolute(first, names);
     absolute(second, heldout != NULL ? heldout : "");
-    const int used = snprintf(out, SF_PATH_SIZE, "%.*s%s%s%s", (int)(given - task), task, first, heldout != NULL ? "," : "",
-                              heldout != NULL ? second : "");
+    const int used = snprintf(out, SF_PATH_SIZE, "%.*s%s%s%s", (int)(given - task), task, first,
+                              heldout != NULL ? "," : "", heldout != NULL ? second : "");
     return used > 0 && used < SF_PATH_SIZE ? out : task;
 }
 
 /* Windows as the paper trains on them; pieces as language models are usually trained. */
 static const char *const window_recipe[] = {"batch", "128", "lr", "1", "gamma", "0.99", NULL};
-static const char *const causal_recipe[] = {"optimizer", "adamw", "lr", "0.001",   "schedule", "cosine", "batch", "32",
-                                            "clip",      "1",     "epochs", "10", NULL};
+static const char *const causal_recipe[] = {"optimizer", "adamw", "lr", "0.001",  "schedule", "cosine", "batch",
+                                            "32",        "clip",  "1",  "epochs", "10",       NULL};
 
 sf_status sf_own_data_recipe(sf_config *config, const char *task) {
     char path[SF_PATH_SIZE];
@@ -74,7 +74,8 @@ sf_status sf_own_data_recipe(sf_config *config, const char *task) {
 
 static sf_status refuse(const sf_config *config, const char *const *names, const char *why) {
     for (; *names != NULL; names++)
-        if (sf_config_given(config, *names)) return sf_fail_on(SF_BAD_INPUT, *names, "%s %s; leave it out", *names, why);
+        if (sf_config_given(config, *names))
+            return sf_fail_on(SF_BAD_INPUT, *names, "%s %s; leave it out", *names, why);
     return SF_OK;
 }
 
@@ -84,8 +85,9 @@ sf_status sf_own_data_check(const char *task, const sf_config *config) {
     if (!sf_run_data_is_text(task)) return refuse(config, of_text, "belongs to text: data");
     SF_TRY(refuse(config, of_tables, "has no effect on text: data"));
     if (config->readout != SF_READ_EACH || config->causal) return SF_OK;
-    return sf_fail_on(SF_BAD_INPUT, "causal",
-                      "readout each on text: data needs --causal: otherwise a position sees the token that it is to predict");
+    return sf_fail_on(
+        SF_BAD_INPUT, "causal",
+        "readout each on text: data needs --causal: otherwise a position sees the token that it is to predict");
 }
 
 static int32_t greater(int32_t a, int32_t b) {
@@ -97,8 +99,12 @@ static sf_status size_up(sf_run_data *data, const sf_config *config) {
     const int32_t token = greater(sf_dataset_largest_token(data->training), sf_dataset_largest_token(data->heldout));
     const int32_t label = greater(sf_dataset_largest_label(data->training), sf_dataset_largest_label(data->heldout));
     const sf_own_facts *own = data->own;
-    data->pad = own->tokenizer != NULL ? (int32_t)own->tokenizer->vocab : config->vocab > 0 ? (int32_t)config->vocab : token + 1;
-    data->classes = config->classes > 0 ? (size_t)config->classes : own->labels != NULL ? own->labels->count : (size_t)label + 1;
+    data->pad = own->tokenizer != NULL ? (int32_t)own->tokenizer->vocab
+                : config->vocab > 0    ? (int32_t)config->vocab
+                                       : token + 1;
+    data->classes = config->classes > 0   ? (size_t)config->classes
+                    : own->labels != NULL ? own->labels->count
+                                          : (size_t)label + 1;
     if (token >= data->pad)
         return sf_fail_on(SF_BAD_INPUT, "vocab",
                           "token id %d is in the data but vocab is %d; ids must be below it: raise vocab", token,
@@ -114,16 +120,17 @@ static sf_status size_up(sf_run_data *data, const sf_config *config) {
 static sf_status split_names(char path[SF_PATH_SIZE], char **heldout, const char *task, const char *names) {
     const int prefix = (int)(names - task);
     if (strlen(names) >= SF_PATH_SIZE)
-        return sf_fail(SF_BAD_INPUT, "the file names after %.*s must be shorter than %d characters", prefix, task, SF_PATH_SIZE);
+        return sf_fail(SF_BAD_INPUT, "the file names after %.*s must be shorter than %d characters", prefix, task,
+                       SF_PATH_SIZE);
     strcpy(path, names);
     *heldout = strchr(path, ',');
     if (*heldout != NULL) *(*heldout)++ = '\0';
     if (*path == '\0' || (*heldout != NULL && **heldout == '\0'))
-        return sf_fail(SF_BAD_INPUT, "'%s' lacks a file name; write %.*sTRAIN or %.*sTRAIN,HELDOUT", task, prefix, task, prefix,
-                       task);
+        return sf_fail(SF_BAD_INPUT, "'%s' lacks a file name; write %.*sTRAIN or %.*sTRAIN,HELDOUT", task, prefix, task,
+                       prefix, task);
     if (strcmp(path, "-") == 0 || (*heldout != NULL && strcmp(*heldout, "-") == 0))
-        return sf_fail(SF_BAD_INPUT, "'%s' names standard input, but training reads its data more than once; use a file",
-                       task);
+        return sf_fail(SF_BAD_INPUT,
+                       "'%s' names standard input, but training reads its data more than once; use a file", task);
     SF_TRY(sf_check_regular(path, "training reads its data more than once"));
     return *heldout != NULL ? sf_check_regular(*heldout, "training reads its data more than once") : SF_OK;
 }
@@ -136,7 +143,8 @@ static sf_status open_text(sf_run_data *data, const char *names, const sf_config
     own->hash = sf_corpus_hash(own->corpus);
     own->context = config->context > 0 ? (size_t)config->context : sf_corpus_context(own->corpus);
     const bool each = config->readout == SF_READ_EACH;
-    sf_status (*const cut)(sf_dataset **, const sf_corpus *, sf_split, size_t) = each ? sf_corpus_pieces : sf_corpus_windows;
+    sf_status (*const cut)(sf_dataset **, const sf_corpus *, sf_split, size_t) =
+        each ? sf_corpus_pieces : sf_corpus_windows;
     SF_TRY(cut(&data->training, own->corpus, SF_TRAINING, own->context));
     SF_TRY(cut(&data->heldout, own->corpus, SF_HELDOUT, own->context));
     /* Line ends are tokens and bytes of the pieces, and neither of the windows. */
@@ -162,18 +170,42 @@ static sf_status is_plain_tsv(bool *out, const char *path) {
         const bool ids = strcmp(first, "tokens") == 0 && strcmp(second, "label") == 0;
         *out = strcmp(first, "Source") == 0 && strcmp(second, "Target") == 0;
         if (ids) status = sf_table_next(table, &more);
-        if (ids)
-            *out = status == SF_OK && (!more || strchr("0123456789- +", *sf_table_field(table, 0).text) != NULL);
+        if (ids) *out = status == SF_OK && (!more || strchr("0123456789- +", *sf_table_field(table, 0).text) != NULL);
     }
     sf_table_close(table);
     return SF_OK; /* whoever reads the table says what is wrong with it */
+}
+
+/* One line per row, after the header. */
+static sf_status check_plain_labels(const sf_run_data *data, const char *heldout) {
+    bool *seen;
+    size_t count;
+    SF_TRY(SF_NEW(&seen, (size_t)sf_dataset_largest_label(data->training) + 1));
+    for (size_t i = 0; i < sf_dataset_count(data->training); i++) {
+        const int32_t *labels = sf_dataset_labels(data->training, i, &count);
+        for (size_t t = 0; t < count; t++)
+            if (labels[t] >= 0) seen[labels[t]] = true;
+    }
+    sf_status status = SF_OK;
+    for (size_t i = 0; i < sf_dataset_count(data->heldout) && status == SF_OK; i++) {
+        const int32_t *labels = sf_dataset_labels(data->heldout, i, &count);
+        for (size_t t = 0; t < count && status == SF_OK; t++)
+            if (labels[t] >= 0 && (labels[t] > sf_dataset_largest_label(data->training) || !seen[labels[t]]))
+                status = sf_fail(
+                    SF_BAD_INPUT,
+                    "%s:%zu: label %d is held out but not in the training rows; add rows with it, or leave it out",
+                    heldout, i + 2, labels[t]);
+    }
+    sf_release(seen);
+    return status;
 }
 
 static sf_status open_plain_tsv(sf_run_data *data, const char *training, const char *heldout, const sf_config *config,
                                 const atomic_int *stop) {
     if (heldout != NULL) {
         SF_TRY(sf_dataset_read_until(&data->training, training, stop));
-        return sf_dataset_read_until(&data->heldout, heldout, stop);
+        SF_TRY(sf_dataset_read_until(&data->heldout, heldout, stop));
+        return check_plain_labels(data, heldout);
     }
     sf_dataset *all;
     SF_TRY(sf_dataset_read_until(&all, training, stop));
@@ -200,7 +232,7 @@ static sf_status open_table(sf_run_data *data, const sf_table_request *request, 
     own->tokenizer = table->tokenizer;
     own->labels = table->labels.count > 0 ? &table->labels : NULL;
     own->hash = hash_names(table);
-    return SF_OK;
+    return own->tokenizer != NULL ? sf_corpus_keep_tokenizer(own->tokenizer) : SF_OK;
 }
 
 static sf_status open_rows(sf_run_data *data, own_kind kind, const char *training, const char *heldout,

@@ -13,13 +13,13 @@
 #include "train/data.h"
 
 typedef struct sf_own_facts {
-    struct sf_corpus *corpus;          /* of a text; NULL: a table */
-    struct sf_table_data *table;       /* NULL: a text, or a TSV file of ids */
-    const sf_tokenizer *tokenizer;     /* NULL: the tokens are ids */
-    const sf_words *labels;            /* names; NULL: the labels are numbers, or tokens */
-    double bytes_per_token;            /* of the held-out text; 0: not a text, or text that is not kept */
-    size_t context;                    /* of a text; 0: a table */
-    uint64_t hash;                     /* of a text and its tokenizer; of the names of a table */
+    struct sf_corpus *corpus;      /* of a text; NULL: a table */
+    struct sf_table_data *table;   /* NULL: a text, or a TSV file of ids */
+    const sf_tokenizer *tokenizer; /* NULL: the tokens are ids */
+    const sf_words *labels;        /* names; NULL: the labels are numbers, or tokens */
+    double bytes_per_token;        /* of the held-out text; 0: not a text, or text that is not kept */
+    size_t context;                /* of a text; 0: a table */
+    uint64_t hash;                 /* of a text and its tokenizer; of the names of a table */
 } sf_own_facts;
 
 sf_status sf_own_data_recipe(sf_config *config, const char *task);

@@ -6,6 +6,7 @@
 #include "semfocus/attention.h"
 #include "semfocus/benchmark.h"
 #include "semfocus/criterion.h"
+#include "semfocus/describe.h"
 #include "semfocus/files.h"
 #include "semfocus/fleet.h"
 #include "semfocus/followup.h"

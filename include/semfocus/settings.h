@@ -112,31 +112,31 @@ typedef struct sf_options {
 typedef enum sf_setting_kind { SF_INTEGER, SF_REAL, SF_CHOICE, SF_TEXT, SF_FLAG } sf_setting_kind;
 
 typedef enum sf_setting_group {
-    SF_GROUP_SAMPLE = 1,       /* what a sampled sequence depends on */
-    SF_GROUP_DATA = 2,         /* the data of a run */
-    SF_GROUP_MODEL = 4,        /* mechanism and transformer */
-    SF_GROUP_TRAINING = 8,     /* optimizer, schedule, stopping */
-    SF_GROUP_MACHINE = 16,     /* where and how it is computed */
-    SF_GROUP_OUTPUT = 32,      /* what is printed */
-    SF_GROUP_FILE = 64,        /* how much is sampled */
-    SF_GROUP_OUT = 128,        /* where it is written */
-    SF_GROUP_STORE = 256,      /* the run store */
-    SF_GROUP_QUERY = 512,      /* which runs */
-    SF_GROUP_EXPORT = 1024,    /* what is exported from a run */
-    SF_GROUP_STUDY = 2048,     /* how a study is done */
-    SF_GROUP_SAVING = 4096,    /* how runs are saved */
-    SF_GROUP_REPORT = 8192,    /* figures and plots of the results */
-    SF_GROUP_WEIGHTS = 16384,  /* which weights of a run are examined */
-    SF_GROUP_ANALYSIS = 32768, /* on which data, and what is reported */
-    SF_GROUP_SURFACE = 65536,  /* the plane of the loss surface */
-    SF_GROUP_SAMPLES = 131072, /* how many sequences are evaluated */
-    SF_GROUP_LENGTHS = 262144, /* at which lengths */
-    SF_GROUP_GOAL = 524288,    /* when a run counts as converged */
-    SF_GROUP_PLUGIN = 1048576, /* which plug-ins are loaded */
-    SF_GROUP_PAPER = 2097152,  /* at which scale the paper is repeated */
-    SF_GROUP_BENCH = 4194304,  /* what is timed */
-    SF_GROUP_SHARD = 8388608,  /* which of the planned runs are trained */
-    SF_GROUP_MERGE = 16777216, /* where stores are joined */
+    SF_GROUP_SAMPLE = 1,           /* what a sampled sequence depends on */
+    SF_GROUP_DATA = 2,             /* the data of a run */
+    SF_GROUP_MODEL = 4,            /* mechanism and transformer */
+    SF_GROUP_TRAINING = 8,         /* optimizer, schedule, stopping */
+    SF_GROUP_MACHINE = 16,         /* where and how it is computed */
+    SF_GROUP_OUTPUT = 32,          /* what is printed */
+    SF_GROUP_FILE = 64,            /* how much is sampled */
+    SF_GROUP_OUT = 128,            /* where it is written */
+    SF_GROUP_STORE = 256,          /* the run store */
+    SF_GROUP_QUERY = 512,          /* which runs */
+    SF_GROUP_EXPORT = 1024,        /* what is exported from a run */
+    SF_GROUP_STUDY = 2048,         /* how a study is done */
+    SF_GROUP_SAVING = 4096,        /* how runs are saved */
+    SF_GROUP_REPORT = 8192,        /* figures and plots of the results */
+    SF_GROUP_WEIGHTS = 16384,      /* which weights of a run are examined */
+    SF_GROUP_ANALYSIS = 32768,     /* on which data, and what is reported */
+    SF_GROUP_SURFACE = 65536,      /* the plane of the loss surface */
+    SF_GROUP_SAMPLES = 131072,     /* how many sequences are evaluated */
+    SF_GROUP_LENGTHS = 262144,     /* at which lengths */
+    SF_GROUP_GOAL = 524288,        /* when a run counts as converged */
+    SF_GROUP_PLUGIN = 1048576,     /* which plug-ins are loaded */
+    SF_GROUP_PAPER = 2097152,      /* at which scale the paper is repeated */
+    SF_GROUP_BENCH = 4194304,      /* what is timed */
+    SF_GROUP_SHARD = 8388608,      /* which of the planned runs are trained */
+    SF_GROUP_MERGE = 16777216,     /* where stores are joined */
     SF_GROUP_GENERATE = 268435456, /* what a model of text writes */
     SF_GROUP_DESCRIBE = 536870912  /* what is said about data */
 } sf_setting_group;

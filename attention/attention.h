@@ -120,7 +120,7 @@ void sf_attention_turn_backward(double *drows, const double *rows /* before they
 /* How a part broke its rules, recorded by the first thread that saw it. */
 typedef struct sf_fault {
     atomic_int state;
-    char message[256];
+    char message[480]; /* the traceback of a part written in Python needs room */
 } sf_fault;
 /* One that another process saw. */
 void sf_attention_record_fault(const sf_attention *attention, const char *sentence);

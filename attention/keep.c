@@ -43,6 +43,11 @@ static bool keeps_exactly(const sf_selector *selector) {
 static bool is_in_order(const uint32_t *kept, size_t count, size_t most, const sf_attention *attention,
                         const sf_selector *selector, const sf_query *query) {
     const char *name = selector->name;
+    const char *failure = count < 1 && selector->failure != NULL ? selector->failure(query->prepared) : NULL;
+    if (failure != NULL) {
+        note(attention, "the selector %s failed: %s", name, failure);
+        return false;
+    }
     if (count < 1) {
         note(attention, "the selector %s kept no key for query %zu of %zu; every query keeps at least one", name,
              query->query, query->keys);
@@ -168,40 +173,23 @@ size_t sf_attention_matrix_scratch(const sf_attention *attention, size_t T) {
     return attention->weighting->matrix_scratch(T, attention->weighting_arguments);
 }
 
+static void check_matrix(const double *numbers, const sf_attention *attention, const sf_weighing_matrix *rows) {
+    const sf_weighting *weighting = attention->weighting;
+    if (weighting->failure == NULL || are_finite(numbers, rows->offsets[rows->T])) return;
+    const char *failure = weighting->failure(rows->scratch);
+    if (failure != NULL) note(attention, "the weighting %s failed: %s", weighting->name, failure);
+}
+
 void sf_attention_weigh_matrix(double *weights, const sf_attention *attention, const double *scores,
                                sf_weighing_matrix *rows) {
     rows->arguments = attention->weighting_arguments;
     attention->weighting->weigh_matrix(weights, scores, rows);
+    check_matrix(weights, attention, rows);
 }
 
 void sf_attention_weigh_matrix_backward(double *dscores, const sf_attention *attention, const double *dweights,
                                         const double *weights, const double *scores, sf_weighing_matrix *rows) {
     rows->arguments = attention->weighting_arguments;
     attention->weighting->weigh_matrix_backward(dscores, dweights, weights, scores, rows);
-}
-
-size_t sf_head_scratch_size(const sf_attention *attention, size_t T, size_t D, size_t heads) {
-    if (attention->selector->scratch_size == NULL) return 0;
-    const sf_head_input input = {
-        .T = T - attention->globals, .D = D, .heads = heads, .k = attention->k, .arguments = attention->arguments};
-    return attention->selector->scratch_size(&input);
-}
-
-void sf_head_prepare(sf_head_state *state, const sf_attention *attention, size_t T, sf_index key_index) {
-    state->input.T = T - attention->globals;
-    state->input.k = attention->k;
-    state->input.arguments = attention->arguments;
-    state->input.causal = attention->causal;
-    if (!looks_at_vectors(attention)) state->input.queries = state->input.keys = NULL;
-    if (attention->selector->prepare == NULL) return;
-    sf_index index = key_index;
-    index.stream = key_index.stream - SF_RANDOM_KEYS + SF_RANDOM_PREPARATION; /* evaluation follows training in both */
-    sf_draws sequence = sf_draws_at(index);
-    index.sample = UINT32_MAX; /* no sequence has this number */
-    sf_draws step = sf_draws_at(index);
-    const bool draws = (attention->selector->selects_by & SF_BY_CHANCE) != 0;
-    sf_head_input input = state->input;
-    input.sequence_draws = draws ? &sequence : NULL;
-    input.step_draws = draws ? &step : NULL;
-    attention->selector->prepare(state->scratch, &input);
+    check_matrix(dscores, attention, rows);
 }

@@ -90,6 +90,21 @@ sf_status sf_weighting_register(const sf_weighting *weighting) {
     return SF_OK;
 }
 
+static size_t remove_from(const void **list, size_t count, const void *part) {
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++)
+        if (list[i] != part) list[left++] = list[i];
+    return left;
+}
+
+void sf_selector_unregister(const sf_selector *selector) {
+    added.selector_count = remove_from((const void **)added.selectors, added.selector_count, selector);
+}
+
+void sf_weighting_unregister(const sf_weighting *weighting) {
+    added.weighting_count = remove_from((const void **)added.weightings, added.weighting_count, weighting);
+}
+
 /* ":K:P" or, where the rest may be left out, ":K[:P]". */
 static void spell_arguments(char *out, size_t size, bool takes_k, const sf_argument *arguments) {
     size_t used = takes_k ? (size_t)snprintf(out, size, ":K") : 0, open = 0;

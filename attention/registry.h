@@ -17,5 +17,8 @@ const sf_score_transform *sf_score_transform_named(const char *name);
  * checked. */
 sf_status sf_selector_register(const sf_selector *selector);
 sf_status sf_weighting_register(const sf_weighting *weighting);
+/* Takes it out again; parts that are not there are ignored. */
+void sf_selector_unregister(const sf_selector *selector);
+void sf_weighting_unregister(const sf_weighting *weighting);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "attention/registry.h"
 #include "base/text.h"
+#include "semfocus/suggest.h"
 
 enum { LARGEST_K = 65536, LARGEST_GLOBALS = 1024 };
 
@@ -53,7 +54,7 @@ static void example_numbers(char out[64], bool takes_k, const sf_argument *argum
 static sf_status unknown_selector(const char *name) {
     char quoted[SF_QUOTE_SIZE], numbers[64];
     sf_text_quote(quoted, name);
-    const char *nearest = sf_text_nearest(name, selector_name, NULL);
+    const char *nearest = sf_suggest(SF_NAMES_MECHANISMS, name, selector_name, NULL);
     if (nearest == NULL)
         return sf_fail(SF_BAD_INPUT, "unknown attention '%s'; 'semfocus list attention' names them all", quoted);
     const sf_selector *selector = sf_selector_named(nearest);

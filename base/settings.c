@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "semfocus/suggest.h"
 
 #define RUN(member)     SF_IN_CONFIG, offsetof(sf_config, member)
 #define COMMAND(member) SF_IN_OPTIONS, offsetof(sf_options, member)
@@ -23,8 +24,17 @@ static const sf_setting table[] = {
      "training sequences to sample"},
     {"heldout-count", SF_INTEGER, SF_GROUP_DATA, RUN(heldout_count), "2000", 1, 1e7, NULL, "N",
      "held-out sequences to sample"},
-    {"vocab", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(vocab), "0", 0, 65536, NULL, "N",
-     "token ids of your own data, PAD excluded; for text, ids of the tokenizer; 0: as many as there are"},
+    {"vocab", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_TASK | SF_GROUP_DESCRIBE, RUN(vocab), "0", 0, 65536, NULL, "N",
+     "token ids, PAD excluded, of your own data or its tokenizer (0: as many as there are) and of the task recall (0: "
+     "128)"},
+    {"pairs", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_TASK, RUN(pairs), "8", 1, 4096, NULL, "N",
+     "recall: pairs of a key and a value"},
+    {"noise", SF_REAL, SF_GROUP_DATA | SF_GROUP_TASK, RUN(noise), "0.2", 0, 0.99, NULL, "P",
+     "noisy-recall: probability of a noise token instead of a pair"},
+    {"writes", SF_REAL, SF_GROUP_DATA | SF_GROUP_TASK, RUN(writes), "0.1", 0, 1, NULL, "P",
+     "flip-flop: probability of a write instead of an ignore"},
+    {"group", SF_CHOICE, SF_GROUP_DATA | SF_GROUP_TASK, RUN(group), "s5", 0, 0, "s5|a5|z60", NULL,
+     "word-problem: the group, permutations of five things (s5), even ones (a5), or addition modulo 60 (z60)"},
     {"classes", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(classes), "0", 0, 65536, NULL, "N",
      "labels of your own data; 0: as many as there are"},
     {"tokenizer", SF_TEXT, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(tokenizer), "", 0, SF_TEXT_SIZE, NULL, "NAME|FILE",
@@ -127,8 +137,14 @@ static const sf_setting table[] = {
     {"every", SF_INTEGER, SF_GROUP_SAVING, COMMAND(execution.measure_every), "0", 0, 1e6, NULL, "N",
      "while a run trains, record quantiles of the attention scores before the first and after every N-th epoch, but "
      "not for epochs that are already in the store; 0: never"},
+    {"tensorboard", SF_TEXT, SF_GROUP_SAVING, COMMAND(tensorboard), "", 0, SF_PATH_SIZE, NULL, "DIR",
+     "also write event files for TensorBoard into this folder, while runs are trained"},
+    {"name", SF_TEXT, SF_GROUP_SAVING, COMMAND(name), "", 0, sizeof((sf_options *)0)->name, NULL, "TEXT",
+     "name of the runs, shown in tables and reports; not part of their ids"},
     {"seeds", SF_INTEGER, SF_GROUP_STUDY, COMMAND(seeds), "6", 1, 1000, NULL, "N",
      "number of seeds: the paper's ten, then others; --seed names them instead"},
+    {"add-seeds", SF_INTEGER, SF_GROUP_STUDY, COMMAND(add_seeds), "0", 0, 1000, NULL, "N",
+     "instead of --seeds: N seeds more than the store has of this study"},
     {"dry-run", SF_FLAG, SF_GROUP_STUDY, COMMAND(dry_run), "no", 0, 0, NULL, NULL,
      "show what would be run and how long it may take"},
     {"keep-going", SF_FLAG, SF_GROUP_STUDY, COMMAND(keep_going), "yes", 0, 0, NULL, NULL,
@@ -138,8 +154,14 @@ static const sf_setting table[] = {
     {"where", SF_TEXT, SF_GROUP_QUERY, COMMAND(where), "", 0, sizeof((sf_options *)0)->where, NULL, "SQL",
      "only runs for which this SQL condition holds, for example \"task = 'parity' AND epochs > 10\"; it may take 10 "
      "seconds"},
-    {"format", SF_CHOICE, SF_GROUP_EXPORT, COMMAND(format), "csv", 0, 0, "safetensors|csv", NULL,
-     "what to write: the weights under their published names, or the curve"},
+    {"archived", SF_FLAG, SF_GROUP_QUERY, COMMAND(archived), "no", 0, 0, NULL, NULL,
+     "also runs that were archived with 'semfocus runs archive'"},
+    {"against", SF_TEXT, SF_GROUP_COMPARE, COMMAND(against), "", 0, SF_PATH_SIZE, NULL, "DIR",
+     "compare the runs of this store with those of another, bit by bit"},
+    {"port", SF_INTEGER, SF_GROUP_SERVE, COMMAND(port), "0", 0, 65535, NULL, "N",
+     "port of the live page; 0: one that is free"},
+    {"format", SF_CHOICE, SF_GROUP_EXPORT, COMMAND(format), "csv", 0, 0, "safetensors|csv|jsonl|tensorboard", NULL,
+     "what to write: the weights under their published names, curves as text, or event files for TensorBoard"},
     {"best", SF_FLAG, SF_GROUP_EXPORT, COMMAND(best), "no", 0, 0, NULL, NULL,
      "write the weights of the epoch with the best held-out accuracy instead of the last"},
     {"at", SF_CHOICE, SF_GROUP_WEIGHTS, COMMAND(at), "last", 0, 0, "last|best|init", NULL,
@@ -202,7 +224,7 @@ sf_status sf_setting_find(const sf_setting **out, const char *name, unsigned gro
         return SF_OK;
     }
     char quoted[SF_QUOTE_SIZE];
-    const char *nearest = sf_text_nearest(name, name_in_groups, &groups);
+    const char *nearest = sf_suggest(SF_NAMES_SETTINGS, name, name_in_groups, &groups);
     if (nearest != NULL)
         return sf_fail(SF_BAD_INPUT, "unknown setting '%s'; did you mean '%s'?", sf_text_quote(quoted, name), nearest);
     return sf_fail(SF_BAD_INPUT, "unknown setting '%s'; see --help or 'semfocus list settings'",

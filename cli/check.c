@@ -52,6 +52,7 @@ static int run(const cli_request *request) {
     checking c = {0};
     sf_status status = open_to_read(&c.store, request->options.store, SF_STORE_INSPECT);
     if (status != SF_OK) return fail(status);
+    sf_store_show_archived(c.store);
     c.rows = json_array();
     const sf_status list = sf_store_check_list(c.store);
     if (list != SF_OK) fail(list); /* continue with the runs, to find which is damaged */

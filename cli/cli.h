@@ -46,7 +46,7 @@ typedef struct cli_verb {
 
 extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_landscape, verb_evaluate, verb_generate,
     verb_distance, verb_bench, verb_runs, verb_export, verb_check, verb_delete, verb_merge, verb_data, verb_solve,
-    verb_parity, verb_list, verb_man, verb_completion, verb_complete, verb_paper;
+    verb_parity, verb_list, verb_man, verb_completion, verb_complete, verb_paper, verb_doctor;
 
 const cli_verb *verb_at(size_t i);           /* NULL past the end */
 const cli_verb *find_verb(const char *name); /* NULL: there is none */
@@ -96,6 +96,8 @@ int tell_stopped(const char *store);
 
 /* For reading; says on standard error if the store has no seals. */
 sf_status open_to_read(sf_store **store, const char *folder, sf_store_access access);
+/* The same for commands that go through runs: with archived ones, if --archived asks for them. */
+sf_status open_for_query(sf_store **store, const sf_options *options);
 /* The same. A store that is not there yet is an empty one: NULL. One that cannot be read is a failure. */
 sf_status open_if_there(sf_store **store, const char *folder);
 
@@ -150,5 +152,9 @@ int describe_data(const cli_request *request);
 void warn_of_data(const sf_study *study);
 /* From now on, a line of the terminal shows how far tokenizing is. */
 void watch_tokenizing(void);
+/* 'runs tag' and the like (cli/labels.c). */
+int label_runs(const cli_request *request);
+/* 'runs --against' (cli/against.c). */
+int compare_stores(const cli_request *request);
 
 #endif

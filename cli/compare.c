@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/progress.h"
 
 /* One measurement per group, and none if all of it is done or counted with another group. */
 static sf_status estimate(double *seconds, bool *counted /* [runs] */, const sf_study *study, size_t g) {
@@ -110,6 +110,7 @@ static int show_study(sf_study *study, sf_store *store, const cli_share *share, 
         const sf_status status = sf_study_judge(study, store);
         int code = status == SF_OK ? print_results(study, options->json != 0) : fail(status);
         if (code == EXIT_DONE) code = write_report(study, store, request, options);
+        if (code == EXIT_DONE) code = board_groups(study, options);
         if (code != EXIT_DONE) return code;
     }
     tell_how_to_join(share, options);
@@ -133,11 +134,20 @@ static int run_and_report(sf_study *study, const cli_share *share, const cli_req
     return code;
 }
 
+static sf_status add_seeds(sf_study *study, const sf_options *options) {
+    sf_store *store;
+    sf_status status = open_if_there(&store, options->store);
+    if (status == SF_OK) status = sf_study_add_seeds(study, store, (size_t)options->add_seeds);
+    sf_store_close(store);
+    return status;
+}
+
 int conduct_study(const cli_request *request) {
     sf_study *study = request->study;
     sf_options options;
     sf_study_options(&options, study);
     sf_status status = sf_study_converge_at(study, options.converged_at);
+    if (status == SF_OK && options.add_seeds > 0) status = add_seeds(study, &options);
     if (status == SF_OK) status = sf_study_plan(study);
     if (status == SF_OK) status = sf_study_check_stops(study);
     if (status != SF_OK) return fail(status);
@@ -173,6 +183,7 @@ const cli_verb verb_compare = {
         "prints a table and verdicts and writes a page to share (report.html, or --out FILE). With --shard it trains\n"
         "a part of the runs, for the jobs of an array, and writes a page only with --out; 'semfocus merge' joins the\n"
         "stores of all parts.\n"
+        "--add-seeds N repeats the study with N seeds more than the store has of it.\n"
         "examples: semfocus compare even-pairs --attention full,topk:5,banded:5 --seeds 10 --stop-at 95\n"
         "          semfocus compare even-pairs --lr 0.05,0.1,0.2 --seeds 10 --converged-at loss:0.1\n"
         "          semfocus compare even-pairs,parity --blocks 2,5 --dry-run\n"

@@ -49,8 +49,16 @@ static int run(const cli_request *request) {
     if (status != SF_OK) return fail(status);
     if (options->json && *options->out != '\0')
         return fail_usage("--json goes to standard output; leave out --out or --json");
-    status = sf_dataset_sample(&data, task, SF_TRAINING, (uint32_t)config.seed, (size_t)options->count,
-                               (size_t)config.length);
+    status = sf_task_check(task, &config);
+    if (status != SF_OK) return fail(status);
+    const sf_task_options variant = sf_task_options_of(&config);
+    const sf_sampling what = {.task = task,
+                              .split = SF_TRAINING,
+                              .seed = (uint32_t)config.seed,
+                              .count = (size_t)options->count,
+                              .length = (size_t)config.length,
+                              .options = &variant};
+    status = sf_dataset_draw(&data, &what);
     if (status != SF_OK) return fail(status);
     int code = EXIT_DONE;
     if (options->json)
@@ -63,7 +71,7 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_data = {
     .name = "data",
-    .usage = "TASK [--count N] [--length N] [--seed S] [--out FILE] | FILE --describe",
+    .usage = "TASK [--count N] [--length N] [--seed S] [--pairs N ...] [--out FILE] | FILE --describe",
     .summary = "write labelled sequences of a task as TSV, or describe a file of your own",
     .details =
         "The sequences are those a run with this data seed trains on. A task with one label per position has as\n"
@@ -72,7 +80,7 @@ const cli_verb verb_data = {
         ".jsonl or .txt.\n"
         "examples: semfocus data even-pairs --count 1000 --out even-pairs.tsv\n"
         "          semfocus data reviews.csv --describe\n",
-    .groups = SF_GROUP_FILE | SF_GROUP_OUT | SF_GROUP_SAMPLE | SF_GROUP_DESCRIBE | COMMON_GROUPS,
+    .groups = SF_GROUP_FILE | SF_GROUP_OUT | SF_GROUP_SAMPLE | SF_GROUP_TASK | SF_GROUP_DESCRIBE | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = 1,
     .first_word = "TASK",

@@ -54,7 +54,7 @@ static void print_recipe(json_t *recipe) {
 }
 
 static void print_task(const json_t *row) {
-    printf("%-28s %2lld classes  chance %4.3g %%  %s\n", text(row, "name"), number(row, "classes"),
+    printf("%-28s %3lld classes  chance %4.3g %%  %s\n", text(row, "name"), number(row, "classes"),
            json_real_value(json_object_get(row, "chance")), text(row, "summary"));
     print_recipe(json_object_get(row, "recipe"));
 }
@@ -155,7 +155,34 @@ static int print_one(const listing *shown, bool json) {
     return finish_output();
 }
 
+/* Mechanisms that the user names, in words. */
+static int say_mechanisms(const cli_request *request) {
+    json_t *rows = json_array();
+    for (size_t i = 1; i < request->word_count; i++) {
+        sf_attention attention;
+        char spelling[SF_SPELLING_SIZE], words[SF_WORDS_SIZE];
+        const sf_status status = sf_attention_parse(&attention, request->words[i]);
+        if (status != SF_OK) {
+            json_decref(rows);
+            return fail(status);
+        }
+        sf_attention_spell(spelling, &attention);
+        sf_attention_say(words, &attention);
+        json_array_append_new(rows, json_pack("{s:s, s:o}", "spelling", spelling, "words", json_text(words)));
+    }
+    if (request->options.json) return print_json(rows);
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        printf("%s: %s\n", text(json_array_get(rows, i), "spelling"), text(json_array_get(rows, i), "words"));
+    json_decref(rows);
+    return finish_output();
+}
+
 static int run(const cli_request *request) {
+    if (request->word_count > 1) {
+        if (strcmp(request->words[0], "attention") == 0) return say_mechanisms(request);
+        return fail_usage("'semfocus list %.40s' takes no further words but got '%.40s'", request->words[0],
+                          request->words[1]);
+    }
     if (request->word_count == 1) {
         for (size_t i = 0; i < LISTINGS; i++)
             if (strcmp(listings[i].name, request->words[0]) == 0)
@@ -179,13 +206,15 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_list = {
     .name = "list",
-    .usage = "[" LIST_NAMES "]",
+    .usage = "[" LIST_NAMES "]   |   attention MECHANISM...",
     .summary = "list tasks with their recipes, attention mechanisms, settings, backends, figures",
     .details =
         "The options below a task are its recipe: they replace the defaults when that task is trained. Options on the\n"
-        "command line replace both.\n",
+        "command line replace both. With mechanisms, list attention says in words what each of them does.\n"
+        "example: semfocus list attention topk:5+sink:1/entmax15@rope\n",
     .groups = COMMON_GROUPS,
-    .most_words = 1,
+    .most_words = (size_t)-1,
     .first_word = LIST_NAMES,
+    .next_words = "MECHANISM",
     .run = run,
 };

@@ -7,11 +7,11 @@
 
 #include "cli/cli.h"
 
-static const cli_verb *const verbs[] = {
-    &verb_train, &verb_compare,  &verb_study,    &verb_report,     &verb_analyze, &verb_landscape,
-    &verb_paper, &verb_evaluate, &verb_generate, &verb_distance,   &verb_runs,    &verb_export,
-    &verb_check, &verb_delete,   &verb_merge,    &verb_data,       &verb_solve,   &verb_parity,
-    &verb_bench, &verb_list,     &verb_man,      &verb_completion, &verb_complete};
+static const cli_verb *const verbs[] = {&verb_train,      &verb_compare,  &verb_study,    &verb_report,   &verb_analyze,
+                                        &verb_landscape,  &verb_paper,    &verb_evaluate, &verb_generate, &verb_distance, &verb_runs,
+                                        &verb_export,     &verb_check,    &verb_delete,   &verb_merge,    &verb_data,
+                                        &verb_solve,      &verb_parity,   &verb_bench,    &verb_list,     &verb_man,
+                                        &verb_completion, &verb_complete, &verb_doctor};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 const cli_verb *verb_at(size_t i) {
@@ -82,15 +82,16 @@ static int print_verb_help(const cli_verb *verb) {
     } sections[] = {
         {SF_GROUP_PAPER, "paper"},
         {SF_GROUP_STUDY | SF_GROUP_GOAL, "comparison"},
-        {SF_GROUP_QUERY, "runs"},
+        {SF_GROUP_QUERY | SF_GROUP_COMPARE, "runs"},
         {SF_GROUP_BENCH, "fleet"},
         {SF_GROUP_ANALYSIS | SF_GROUP_SURFACE | SF_GROUP_SAMPLES | SF_GROUP_LENGTHS | SF_GROUP_WEIGHTS, "measurement"},
         {SF_GROUP_GENERATE, "text"},
-        {SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_FILE | SF_GROUP_MODEL, "task and model"},
+        {SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_TASK | SF_GROUP_FILE | SF_GROUP_MODEL, "task and model"},
         {SF_GROUP_DESCRIBE, "your own data"},
         {SF_GROUP_TRAINING, "training"},
         {SF_GROUP_PLUGIN, "plug-ins"},
         {SF_GROUP_MERGE, "store"},
+        {SF_GROUP_SERVE, "page"},
         {SF_GROUP_MACHINE | SF_GROUP_SAVING | SF_GROUP_STORE | SF_GROUP_SHARD, "machine and store"},
         {SF_GROUP_REPORT | SF_GROUP_EXPORT | SF_GROUP_OUT | SF_GROUP_OUTPUT, "output"}};
     printf("usage: semfocus %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
@@ -123,7 +124,8 @@ static int take_option(cli_request *request, const cli_verb *verb, const sf_sett
                                   ? "a list is written with commas: A,B"
                                   : "it takes one value");
     if (*value == '\0' && (strcmp(setting->name, "out") == 0 || strcmp(setting->name, "figures") == 0 ||
-                           strcmp(setting->name, "plugin") == 0 || strcmp(setting->name, "into") == 0))
+                           strcmp(setting->name, "plugin") == 0 || strcmp(setting->name, "into") == 0 ||
+                           strcmp(setting->name, "tensorboard") == 0 || strcmp(setting->name, "against") == 0))
         return fail_usage("%s is '' but must be a name; give one, or omit the option", setting->name);
     request->assignments[request->assignment_count++] = (cli_assignment){setting, value};
     return EXIT_DONE;
@@ -243,6 +245,17 @@ const cli_verb *find_verb(const char *name) {
     return NULL;
 }
 
+static const char *verb_name(const void *unused, size_t i) {
+    (void)unused;
+    return i < VERBS ? verbs[i]->name : NULL;
+}
+
+static int unknown_verb(const char *word) {
+    const char *near = sf_suggest(SF_NAMES_COMMANDS, word, verb_name, NULL);
+    if (near == NULL) return fail_usage("unknown command '%.40s'; 'semfocus --help' lists all commands", word);
+    return fail_usage("unknown command '%.40s'; did you mean '%s'? 'semfocus --help' lists all commands", word, near);
+}
+
 static bool is_help(const char *word) {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
@@ -278,8 +291,7 @@ static int run_command(int count, char **words) {
         return EXIT_USAGE;
     }
     const bool asks_help = is_help(words[1]) || strcmp(words[1], "help") == 0;
-    if (asks_help && count > 2 && *words[2] != '-' && find_verb(words[2]) == NULL)
-        return fail_usage("unknown command '%.40s'; 'semfocus --help' lists all commands", words[2]);
+    if (asks_help && count > 2 && *words[2] != '-' && find_verb(words[2]) == NULL) return unknown_verb(words[2]);
     if (asks_help && count > 2 && find_verb(words[2]) != NULL) return print_verb_help(find_verb(words[2]));
     if (asks_help) {
         print_overview(stdout);
@@ -290,7 +302,7 @@ static int run_command(int count, char **words) {
         return finish_output();
     }
     const cli_verb *verb = find_verb(words[1]);
-    if (verb == NULL) return fail_usage("unknown command '%.40s'; 'semfocus --help' lists all commands", words[1]);
+    if (verb == NULL) return unknown_verb(words[1]);
     if (verb->takes_any_word) return verb->run(&(cli_request){.words = words + 2, .word_count = (size_t)count - 2});
     for (int i = 2; i < count; i++)
         if (is_help(words[i])) return print_verb_help(verb);

@@ -120,21 +120,26 @@ static int list_all(sf_store *store, const cli_request *request) {
 }
 
 static json_t *row_as_json(const sf_paper_row *row) {
-    return json_pack("{s:o, s:s, s:o, s:b, s:o, s:o, s:I, s:o}", "what", json_text(row->what), "verdict",
-                     sf_paper_word_text(row->word), "numbers", json_text(row->numbers), "judged", row->judged, "p",
-                     number_or_null(row->p), "p_corrected", number_or_null(row->corrected), "together",
-                     (json_int_t)row->together, "speedup_in_loss",
+    return json_pack("{s:o, s:s, s:s?, s:o, s:b, s:o, s:o, s:I, s:o}", "what", json_text(row->what), "verdict",
+                     sf_paper_word_text(row->word), "of", row->of, "numbers", json_text(row->numbers), "judged",
+                     row->judged, "p", number_or_null(row->p), "p_corrected", number_or_null(row->corrected),
+                     "together", (json_int_t)row->together, "speedup_in_loss",
                      row->has_loss ? loss_speedup_as_json(&row->loss) : json_null());
+}
+
+static void add_points(json_t *points, const sf_paper_scatter *scatter) {
+    for (size_t i = 0; i < scatter->count; i++) {
+        const sf_paper_point *point = &scatter->points[i];
+        json_array_append_new(points,
+                              json_pack("{s:s, s:s, s:o, s:o, s:o, s:b}", "figure", scatter->name, "series",
+                                        point->series, "name", json_text(point->name), "x", number_or_null(point->x),
+                                        "y", number_or_null(point->y), "reached", !point->censored));
+    }
 }
 
 static json_t *points_as_json(const sf_paper_result *result) {
     json_t *points = json_array();
-    for (size_t i = 0; i < result->point_count; i++) {
-        const sf_paper_point *point = &result->points[i];
-        json_array_append_new(points,
-                              json_pack("{s:s, s:o, s:o, s:o}", "series", point->series, "name", json_text(point->name),
-                                        "x", number_or_null(point->x), "y", number_or_null(point->y)));
-    }
+    for (size_t i = 0; i < result->scatter_count; i++) add_points(points, &result->scatters[i]);
     return points;
 }
 
@@ -358,19 +363,42 @@ static int tell_entry(json_t *rows, size_t entry, sf_store *store, const cli_req
     return EXIT_DONE;
 }
 
-static int tell_all(sf_store *store, const cli_request *request) {
-    const sf_options *options = &request->options;
-    if (*options->out != '\0') {
-        const sf_paper_scale scale = sf_options_given(options, "scale") ? (sf_paper_scale)options->scale : SF_SCALES;
-        const sf_paper_machine machine = machine_of(request);
-        const sf_status status = sf_paper_write(options->out, scale, store, &machine);
+/* The entries that a request names after its first word, or all of them. Release with free(). */
+typedef struct named_entries {
+    size_t *entries; /* [count] */
+    size_t count;
+} named_entries;
+
+static int find_named(named_entries *out, const cli_request *request) {
+    out->count = request->word_count > 1 ? request->word_count - 1 : sf_paper_count();
+    out->entries = calloc(out->count, sizeof *out->entries);
+    if (out->entries == NULL) return fail_usage("no memory left for %zu entries", out->count);
+    for (size_t i = 0; i < out->count; i++) {
+        out->entries[i] = i;
+        const sf_status status =
+            request->word_count > 1 ? sf_paper_find(&out->entries[i], request->words[i + 1]) : SF_OK;
         if (status != SF_OK) return fail(status);
-        if (!options->quiet && strcmp(options->out, "-") != 0) printf("written: %s\n", on_one_line(options->out));
-        return finish_output();
     }
-    json_t *rows = options->json ? json_array() : NULL;
-    for (size_t entry = 0; entry < sf_paper_count(); entry++) {
-        const int code = tell_entry(rows, entry, store, request);
+    return EXIT_DONE;
+}
+
+static int write_page(const named_entries *named, sf_store *store, const cli_request *request) {
+    const sf_options *options = &request->options;
+    const sf_paper_page page = {.scale =
+                                    sf_options_given(options, "scale") ? (sf_paper_scale)options->scale : SF_SCALES,
+                                .entries = named->entries,
+                                .count = named->count};
+    const sf_paper_machine machine = machine_of(request);
+    const sf_status status = sf_paper_write(options->out, &page, store, &machine);
+    if (status != SF_OK) return fail(status);
+    if (!options->quiet && strcmp(options->out, "-") != 0) printf("written: %s\n", on_one_line(options->out));
+    return finish_output();
+}
+
+static int tell_each(const named_entries *named, sf_store *store, const cli_request *request) {
+    json_t *rows = request->options.json ? json_array() : NULL;
+    for (size_t i = 0; i < named->count; i++) {
+        const int code = tell_entry(rows, named->entries[i], store, request);
         if (code == EXIT_DONE) continue;
         json_decref(rows);
         return code;
@@ -378,10 +406,16 @@ static int tell_all(sf_store *store, const cli_request *request) {
     return rows != NULL ? print_json(rows) : finish_output();
 }
 
+static int tell_all(sf_store *store, const cli_request *request) {
+    named_entries named;
+    int code = find_named(&named, request);
+    if (code == EXIT_DONE) code = (*request->options.out != '\0' ? write_page : tell_each)(&named, store, request);
+    free(named.entries);
+    return code;
+}
+
 static int read_only(const cli_request *request, int (*act)(sf_store *store, const cli_request *request)) {
     sf_store *store = NULL;
-    if (request->word_count > 1)
-        return fail_usage("'semfocus paper %s' takes no ids but got '%.40s'", request->words[0], request->words[1]);
     const sf_status status = open_if_there(&store, request->options.store);
     const int code = status == SF_OK ? act(store, request) : fail(status);
     sf_store_close(store);
@@ -396,6 +430,8 @@ static int run(const cli_request *request) {
         return fail_usage("figures has no effect without 'paper run'; leave it out");
     if (strcmp(what, "run") != 0 && sf_options_given(&request->options, "shard"))
         return fail_usage("shard has no effect without 'paper run'; leave it out");
+    if (strcmp(what, "list") == 0 && request->word_count > 1)
+        return fail_usage("'semfocus paper list' takes no ids but got '%.40s'", request->words[1]);
     if (strcmp(what, "list") == 0) return read_only(request, list_all);
     if (strcmp(what, "status") == 0) return read_only(request, tell_all);
     if (strcmp(what, "run") == 0) return check_and_run(request);
@@ -404,15 +440,16 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_paper = {
     .name = "paper",
-    .usage = "list | run ID... [--figures DIR] | status [--out FILE.md]   [--scale smoke|laptop|paper]",
-    .summary = "list, run and judge every figure, table and claim of the paper",
+    .usage = "list | run ID... [--figures DIR] | status [ID...] [--out FILE.md]   [--scale smoke|laptop|paper]",
+    .summary = "list, run and judge every figure, table and claim of the paper, and questions beyond it",
     .details =
         "list shows every entry: the figure's curves, what the paper says, what we compare, and how long its missing\n"
         "runs would take on this machine. run trains and measures what is missing and says whether our runs agree;\n"
         "entries share runs, and after Ctrl-C or a kill, repeating the command continues. With --figures it writes\n"
-        "each entry's figures as SVG and CSV into DIR/ID. status shows the verdicts so far, from the store alone: at "
-        "the\n"
-        "scale that --scale names, otherwise at laptop and every other scale that has runs; with --out as Markdown.\n"
+        "each entry's figures as SVG and CSV into DIR/ID. status shows the verdicts so far, of all entries or of "
+        "those\n"
+        "that are named, from the store alone: at the scale that --scale names, otherwise at laptop and every other\n"
+        "scale that has runs; with --out as Markdown. Entries open-... ask what the paper does not.\n"
         "A difference that is not significant neither agrees nor disagrees. Figures 21 and 22 are formulas and need\n"
         "no run.\n"
         "example: semfocus paper run tab-6 --scale smoke\n",

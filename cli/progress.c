@@ -111,6 +111,10 @@ bool progress_open(progress *shown, const sf_study *study, sf_store *store, atom
         for (size_t m = 0; m < group->runs; m++) shown->each[sf_study_member(study, g, m)].group = g;
     }
     shown->ours = count_ours(share, shown->count);
+    if (!board_open(&shown->board, store, options->tensorboard, shown->count)) {
+        free(shown->each);
+        return false;
+    }
     for (size_t i = 0; i < shown->count; i++) {
         char name[NAME_SIZE];
         if (!is_ours(share, i)) continue;
@@ -249,6 +253,7 @@ static void finish_run(progress *shown, size_t run) {
 
 void progress_event(void *context, const sf_event *event) {
     progress *shown = context;
+    board_event(&shown->board, event);
     if (event->kind != SF_EVENT_STEP && !shown->silent) clear_line(shown);
     if (event->kind == SF_EVENT_STARTED || event->kind == SF_EVENT_FINISHED) print_heading(shown);
     switch (event->kind) {
@@ -293,6 +298,7 @@ void progress_event(void *context, const sf_event *event) {
 void progress_close(progress *shown) {
     clear_line(shown);
     free(shown->each);
+    board_close(&shown->board);
     if (shown->detail == EVERY_RUN && shown->kept > 0 && !shown->silent)
         printf("%zu of %zu runs were already done\n", shown->kept, shown->ours);
     if (shown->headed) putchar('\n');

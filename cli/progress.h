@@ -4,6 +4,19 @@
 
 #include "cli/cli.h"
 
+/* Event files for TensorBoard while a session trains (cli/board.c). */
+typedef struct board {
+    const char *folder; /* "": none */
+    sf_store *store;
+    double *due; /* [count]: when a run's file is brought up to date again, in seconds */
+    bool failed; /* which was said */
+} board;
+bool board_open(board *out, sf_store *store, const char *folder, size_t runs);
+void board_event(board *out, const sf_event *event);
+void board_close(board *out);
+/* Median and quartiles of a judged study; returns the exit code. */
+int board_groups(const sf_study *study, const sf_options *options);
+
 typedef struct progress {
     const sf_planned_run *runs; /* [count] */
     size_t count;
@@ -15,6 +28,7 @@ typedef struct progress {
         bool started;              /* in this session */
     } * each;                      /* [count] */
     bool several_tasks;
+    board board;
     sf_store *store;
     cli_detail detail;
     bool silent, quiet, terminal, headed, started, fail_fast, output_failed;

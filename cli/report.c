@@ -29,7 +29,7 @@ static int run(const cli_request *request) {
     if (writable != EXIT_DONE) return writable;
     sf_store *store = NULL;
     sf_study *study = NULL;
-    sf_status status = open_to_read(&store, request->options.store, SF_STORE_READ);
+    sf_status status = open_for_query(&store, &request->options);
     if (status == SF_OK) status = sf_study_create(&study);
     const int code = status == SF_OK ? show(study, store, request) : fail(status);
     sf_study_destroy(study);

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static json_t *count_or_null(size_t count) {
@@ -47,7 +48,61 @@ static size_t arrival_of(listing *shown, const sf_stored_run *run) {
     return shown->arrival;
 }
 
-static void print_run(listing *shown, const sf_stored_run *run) {
+/* Every setting that defines the run, as numbers and texts. */
+static json_t *settings_as_json(const sf_config *config) {
+    json_t *out = json_object();
+    const sf_setting *setting;
+    for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
+        char text[SF_TEXT_SIZE];
+        if (!sf_setting_changes_numbers(setting, config)) continue;
+        sf_config_text(text, config, setting);
+        json_object_set_new(out, setting->name,
+                            setting->kind == SF_INTEGER ? json_integer(strtoll(text, NULL, 10))
+                            : setting->kind == SF_REAL  ? json_real(strtod(text, NULL))
+                            : setting->kind == SF_FLAG  ? json_boolean(strcmp(text, "yes") == 0)
+                                                        : json_text(text));
+    }
+    return out;
+}
+
+static json_t *text_or_null(const char *text) {
+    return *text != '\0' ? json_text(text) : json_null();
+}
+
+static json_t *tags_as_json(const char *tags) {
+    json_t *out = json_array();
+    char tag[SF_TAG_SIZE];
+    for (size_t length; *tags != '\0'; tags += length + strspn(tags + length, ", ")) {
+        length = strcspn(tags, ",");
+        snprintf(tag, sizeof tag, "%.*s", (int)length, tags);
+        json_array_append_new(out, json_text(tag));
+    }
+    return out;
+}
+
+/* As run_as_json(), with what people wrote on the run and how it was made. */
+static json_t *describe_run(listing *shown, const sf_stored_run *run, const sf_run_labels *labels) {
+    sf_config config;
+    json_t *row = run_as_json(run);
+    json_object_set_new(row, "name", text_or_null(labels->name));
+    json_object_set_new(row, "tags", tags_as_json(labels->tags));
+    json_object_set_new(row, "note", text_or_null(labels->note));
+    json_object_set_new(row, "archived", json_boolean(labels->archived));
+    if (shown->status == SF_OK) shown->status = sf_store_config(&config, shown->store, run);
+    if (shown->status == SF_OK) json_object_set_new(row, "settings", settings_as_json(&config));
+    return row;
+}
+
+/* Behind the row: "name" #tag, #tag */
+static void print_labels(const sf_run_labels *labels) {
+    if (*labels->name != '\0') printf("  \"%s\"", on_one_line(labels->name));
+    if (*labels->tags != '\0') printf("  [%s]", on_one_line(labels->tags));
+    if (labels->archived) fputs("  archived", stdout);
+    putchar('\n');
+    if (*labels->note != '\0') printf("%-16s  %s\n", "", on_one_line(labels->note));
+}
+
+static void print_run(listing *shown, const sf_stored_run *run, const sf_run_labels *labels) {
     if (shown->count++ == 0)
         printf("%-16s  %-28s %-18s %10s  %-8s %6s %11s %9s %9s\n", "id", "task", "attention", "seed", "status",
                "epochs", "converged", "train acc", "held-out");
@@ -56,21 +111,26 @@ static void print_run(listing *shown, const sf_stored_run *run) {
     printf("%-16s  %-28s %-18s %10lld  %-8s %6zu %11s ", run->id, on_one_line(run->task), on_one_line(run->attention),
            (long long)run->seed, on_one_line(run->status), run->epochs, run->epochs > 0 ? converged : "not run");
     if (run->epochs > 0)
-        printf("%8.2f%% %8.2f%%\n", run->train_accuracy, run->heldout_accuracy);
+        printf("%8.2f%% %8.2f%%", run->train_accuracy, run->heldout_accuracy);
     else
-        printf("%9s %9s\n", "-", "-");
+        printf("%9s %9s", "-", "-");
+    print_labels(labels);
 }
 
 static void show_run(void *context, const sf_stored_run *stored) {
     listing *shown = context;
     sf_stored_run run = *stored;
+    sf_run_labels labels;
     run.converged_epoch = arrival_of(shown, stored);
+    if (shown->status == SF_OK) shown->status = sf_store_labels(&labels, shown->store, stored);
+    if (shown->status != SF_OK) return;
     if (shown->rows != NULL) {
-        json_t *row = run_as_json(&run);
-        if (shown->status == SF_OK) shown->status = add_text_result(row, shown->store, stored);
+        json_t *row = describe_run(shown, &run, &labels);
+        shown->status = add_text_result(row, shown->store, stored);
         json_array_append_new(shown->rows, row);
-    } else
-        print_run(shown, &run);
+        return;
+    }
+    print_run(shown, &run, &labels);
 }
 
 static int show_runs(sf_store *store, const sf_options *options) {
@@ -89,8 +149,12 @@ static int show_runs(sf_store *store, const sf_options *options) {
 }
 
 static int run(const cli_request *request) {
+    if (request->word_count > 0 && (*request->options.where != '\0' || *request->options.against != '\0'))
+        return fail_usage("'semfocus runs %.40s' takes ids of runs, not --where or --against", request->words[0]);
+    if (request->word_count > 0) return label_runs(request);
+    if (*request->options.against != '\0') return compare_stores(request);
     sf_store *store;
-    const sf_status status = open_to_read(&store, request->options.store, SF_STORE_READ);
+    const sf_status status = open_for_query(&store, &request->options);
     if (status != SF_OK) return fail(status);
     const int code = show_runs(store, &request->options);
     sf_store_close(store);
@@ -99,14 +163,25 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_runs = {
     .name = "runs",
-    .usage = "[--where SQL] [--converged-at PERCENT|loss:X]",
-    .summary = "list the runs of a store",
-    .details = "The column 'converged' is the first epoch with 95 % training accuracy, or as --converged-at says.\n"
-               "Columns for --where: id, task, attention, seed, status, epochs, converged_epoch, train_accuracy,\n"
-               "heldout_accuracy, best_epoch, best_accuracy, diverged_epoch, message, isa, settings, environment,\n"
-               "earlier_id (the id of a run in a version that had other ids).\n"
-               "The condition may only read the store and compute, for at most 10 seconds.\n"
-               "example: semfocus runs --where \"attention LIKE 'topk%' AND converged_epoch < 10\"\n",
-    .groups = SF_GROUP_QUERY | SF_GROUP_GOAL | COMMON_GROUPS,
+    .usage = "[--where SQL] [--against STORE] | name|tag|untag|note RUN... TEXT | archive|unarchive RUN...",
+    .summary = "list the runs of a store; name, tag, annotate and archive them; compare two stores",
+    .details =
+        "The column 'converged' is the first epoch with 95 % training accuracy, or as --converged-at says.\n"
+        "Columns for --where: id, task, attention, seed, status, epochs, converged_epoch, train_accuracy,\n"
+        "heldout_accuracy, best_epoch, best_accuracy, diverged_epoch, message, isa, name, tags, note, archived,\n"
+        "every setting of a run (lr, train_count, ... with _ for -), settings, environment, earlier_id (the id of\n"
+        "a run in a version that had other ids).\n"
+        "The condition may only read the store and compute, for at most 10 seconds.\n"
+        "Names, tags and notes are shown in tables, JSON and reports. Archived runs are hidden from these unless\n"
+        "--archived is given; nothing of them is deleted. --against says which runs are in both stores, and\n"
+        "whether they are equal to the bit; exit code 1 if some differ.\n"
+        "examples: semfocus runs --where \"attention LIKE 'topk%' AND lr = 0.1\"\n"
+        "          semfocus runs tag 3f2a 77b0 good\n"
+        "          semfocus runs note 3f2a \"diverges with a larger learning rate\"\n"
+        "          semfocus runs --against other-store\n",
+    .groups = SF_GROUP_QUERY | SF_GROUP_GOAL | SF_GROUP_COMPARE | COMMON_GROUPS,
+    .most_words = (size_t)-1,
+    .first_word = "name|tag|untag|note|archive|unarchive",
+    .next_words = "RUN",
     .run = run,
 };

@@ -23,6 +23,12 @@ sf_status open_to_read(sf_store **store, const char *folder, sf_store_access acc
     return status;
 }
 
+sf_status open_for_query(sf_store **store, const sf_options *options) {
+    const sf_status status = open_to_read(store, options->store, SF_STORE_READ);
+    if (status == SF_OK && options->archived) sf_store_show_archived(*store);
+    return status;
+}
+
 sf_status open_if_there(sf_store **store, const char *folder) {
     const sf_status status = open_to_read(store, folder, SF_STORE_READ);
     return status == SF_BAD_INPUT && is_nothing_there(folder) ? SF_OK : status;
@@ -37,6 +43,7 @@ int run_study(const sf_study *study, sf_store *store, const sf_options *options,
     const sf_session session = {.runs = sf_study_runs(study, &state.count),
                                 .count = state.count,
                                 .places = share->places,
+                                .name = options->name,
                                 .execution = &options->execution,
                                 .stop = stop,
                                 .on_event = progress_event,
@@ -51,7 +58,7 @@ int run_study(const sf_study *study, sf_store *store, const sf_options *options,
     if (status == SF_UNSUPPORTED) return fail(status); /* refused as a whole */
     *done = status == SF_OK || (several && ((detail == EVERY_EPOCH && state.failed > 0) || state.finished > 0));
     if (*done) tell_unmeasured(study, store, share, (size_t)options->execution.measure_every);
-    if (status == SF_OK) return EXIT_DONE;
+    if (status == SF_OK) return state.board.failed ? EXIT_FAILED : EXIT_DONE;
     if (several || state.failed == 0) fail(status); /* a single run's sentence was printed when it failed */
     return EXIT_FAILED;
 }

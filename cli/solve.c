@@ -8,6 +8,8 @@ enum { SHOWN = 10, HEADER_LINES = 1 };
 
 typedef struct solving {
     const sf_task *task;
+    sf_task_options options;
+    sf_task_info info; /* of the variant */
     const sf_dataset *data;
     const char *name; /* of the file */
     int32_t *solved;  /* [longest] */
@@ -21,15 +23,14 @@ static size_t line_of(size_t i) {
 
 /* Solves row i; a sequence or label that the task cannot have is SF_BAD_INPUT with its place in the file. */
 static int solve_row(const solving *it, size_t i) {
-    const int32_t classes = sf_task_describe(it->task).classes;
+    const int32_t classes = it->info.classes;
     size_t length, count;
     const int32_t *tokens = sf_dataset_tokens(it->data, i, &length), *labels = sf_dataset_labels(it->data, i, &count);
     for (size_t t = 0; t < count; t++)
         if (labels[t] >= classes)
             return fail_usage("%s:%zu: label %d is not a label of the task; write one of 0..%d", it->name, line_of(i),
                               labels[t], classes - 1);
-    const sf_status status = sf_task_labels_each(it->task) ? sf_task_solve_each(it->solved, it->task, tokens, length)
-                                                           : sf_task_solve(it->solved, it->task, tokens, length);
+    const sf_status status = sf_task_solve_with(it->solved, it->task, tokens, length, &it->options);
     return status == SF_OK ? EXIT_DONE : fail_usage("%s:%zu: %s", it->name, line_of(i), sf_message());
 }
 
@@ -95,7 +96,7 @@ static int check_kind(const solving *it) {
     if (each == sf_dataset_labels_each(it->data) || (each && sf_dataset_longest(it->data) == 1)) return EXIT_DONE;
     return fail_usage(each ? "%s has one label per row, but %s has one per token; write as many labels as tokens"
                            : "%s has one label per token, but %s has one per row; write one label",
-                      it->name, sf_task_describe(it->task).name);
+                      it->name, it->info.name);
 }
 
 static int solve_file(const cli_request *request, solving *it) {
@@ -114,12 +115,17 @@ static int solve_file(const cli_request *request, solving *it) {
 }
 
 static int run(const cli_request *request) {
-    const sf_task *task;
+    sf_config config = request->config;
     sf_dataset *data = NULL;
-    sf_status status = sf_task_find(&task, request->words[0]);
+    solving it = {.name = request->words[1]};
+    sf_status status = sf_task_find(&it.task, request->words[0]);
+    if (status == SF_OK) status = sf_config_apply_recipe(&config, sf_task_describe(it.task).recipe);
+    if (status == SF_OK) status = sf_task_check_settings(it.task, &config);
+    it.options = sf_task_options_of(&config);
+    if (status == SF_OK) status = sf_task_describe_with(&it.info, it.task, &it.options);
     if (status == SF_OK) status = sf_dataset_read(&data, request->words[1]);
     if (status != SF_OK) return fail(status);
-    solving it = {.task = task, .data = data, .name = request->words[1]};
+    it.data = data;
     if (strcmp(it.name, "-") == 0) it.name = "standard input";
     const int code = solve_file(request, &it);
     sf_dataset_destroy(data);
@@ -128,12 +134,13 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_solve = {
     .name = "solve",
-    .usage = "TASK FILE|-",
+    .usage = "TASK FILE|- [--pairs N ...]",
     .summary = "check the labels of a TSV file with a solver that is independent of the sampler",
-    .details = "Exit code 0 if every label agrees, 1 if some differ, 2 if a line is not a sequence of the task.\n"
-               "FILE may be a pipe that has a writer.\n"
-               "example: semfocus data listops --count 100 | semfocus solve listops -\n",
-    .groups = COMMON_GROUPS,
+    .details =
+        "Exit code 0 if every label agrees, 1 if some differ, 2 if a line is not a sequence of the task.\n"
+        "FILE may be a pipe that has a writer. Settings that 'data' was given for the task are given here as well.\n"
+        "example: semfocus data listops --count 100 | semfocus solve listops -\n",
+    .groups = SF_GROUP_TASK | COMMON_GROUPS,
     .fewest_words = 2,
     .most_words = 2,
     .first_word = "TASK",

@@ -47,7 +47,13 @@ static sf_status set_default(sf_study *study, const char *name) {
     return status == SF_OK ? sf_study_set(study, name, setting->initial) : status;
 }
 
-static int train_share(const sf_study *study, const cli_share *share, const sf_options *options) {
+static int write_groups(sf_study *study, sf_store *store, const sf_options *options) {
+    if (*options->tensorboard == '\0') return EXIT_DONE;
+    const sf_status status = sf_study_judge(study, store);
+    return status == SF_OK ? board_groups(study, options) : fail(status);
+}
+
+static int train_share(sf_study *study, const cli_share *share, const sf_options *options) {
     sf_store *store;
     bool done;
     const sf_status status = sf_store_open(&store, options->store, SF_STORE_WRITE);
@@ -56,6 +62,7 @@ static int train_share(const sf_study *study, const cli_share *share, const sf_o
     if (done) {
         const int printed = print_runs(store, study, share, options->json != 0);
         if (code == EXIT_DONE) code = printed;
+        if (code == EXIT_DONE) code = write_groups(study, store, options);
         tell_how_to_join(share, options);
     }
     sf_store_close(store);

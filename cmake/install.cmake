@@ -21,6 +21,12 @@ install(FILES cli/completion/semfocus.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
+# What the Python package holds.
+if(SKBUILD)
+  install(TARGETS semfocus_shared LIBRARY DESTINATION semfocus/lib COMPONENT python)
+  install(TARGETS semfocus RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
+endif()
+
 # find_package(semfocus) gives semfocus::shared and, where jansson, SQLite, inih and OpenMP are found, semfocus::static.
 set(PACKAGE ${CMAKE_INSTALL_LIBDIR}/cmake/semfocus)
 set_target_properties(semfocus_library PROPERTIES EXPORT_NAME static)

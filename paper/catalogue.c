@@ -23,7 +23,9 @@ size_t sf_paper_count(void) {
 const sf_paper_entry *sf_paper_entry_at(size_t i) {
     if (i < sf_paper_figure_count) return &sf_paper_figures[i];
     i -= sf_paper_figure_count;
-    return i < sf_paper_claim_count ? &sf_paper_claims[i] : NULL;
+    if (i < sf_paper_claim_count) return &sf_paper_claims[i];
+    i -= sf_paper_claim_count;
+    return i < sf_paper_beyond_count ? &sf_paper_beyond[i] : NULL;
 }
 
 static const char *text_or_nothing(const char *text) {
@@ -100,6 +102,7 @@ void sf_paper_close(sf_paper *paper) {
     sf_study_destroy(paper->study);
     sf_release(paper->rows);
     sf_release(paper->points);
+    sf_release(paper->scatters);
     sf_release(paper);
 }
 
@@ -263,15 +266,28 @@ static sf_status count_runs(sf_paper *paper, sf_store *store) {
     return status;
 }
 
+/* Gives each scatter figure its points and drops those without any. */
+static void deal_points(sf_paper *paper) {
+    size_t kept = 0, first = 0;
+    for (size_t i = 0; i < paper->scatter_count; i++) {
+        sf_paper_scatter scatter = paper->scatters[i];
+        scatter.points = paper->points + first;
+        first += scatter.count;
+        if (scatter.count > 0) paper->scatters[kept++] = scatter;
+    }
+    paper->result.scatters = paper->scatters;
+    paper->result.scatter_count = kept;
+}
+
 /* What was found, unless it is not evidence yet; the numbers stay in the rows. */
 static sf_status conclude(sf_paper *paper) {
     sf_paper_result *result = &paper->result;
     SF_TRY(sf_rules_correct(paper->rows, paper->row_count));
-    result->word = sf_rule_overall(result->sentence, paper->rows, paper->row_count);
+    result->word = (paper->entry->conclude != NULL ? paper->entry->conclude
+                                                   : sf_rule_overall)(result->sentence, paper->rows, paper->row_count);
     result->rows = paper->rows;
     result->row_count = paper->row_count;
-    result->points = paper->points;
-    result->point_count = paper->point_count;
+    deal_points(paper);
     if (paper->study == NULL) return SF_OK; /* formulas are never incomplete */
     char found[sizeof result->sentence];
     strcpy(found, result->sentence);
@@ -292,7 +308,7 @@ static sf_status conclude(sf_paper *paper) {
 
 sf_status sf_paper_judge(sf_paper *paper, sf_store *store) {
     paper->result = (sf_paper_result){.word = SF_CANNOT_RUN};
-    paper->row_count = paper->point_count = 0;
+    paper->row_count = paper->point_count = paper->scatter_count = 0;
     if (paper->entry->unavailable != NULL) {
         snprintf(paper->result.sentence, sizeof paper->result.sentence, "%s", paper->entry->unavailable);
         return SF_OK;

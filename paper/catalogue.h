@@ -36,12 +36,14 @@ typedef struct sf_paper_entry {
     sf_paper_family family;
     const sf_paper_probe *probe; /* NULL: the curves are enough */
     sf_paper_add_rows *add_rows;
+    /* One word and sentence for all corrected rows; NULL: sf_rule_overall(). */
+    sf_paper_word (*conclude)(char sentence[2 * SF_PAPER_TEXT_SIZE], const sf_paper_row *rows, size_t count);
     sf_paper_plan plans[SF_SCALES];
 } sf_paper_entry;
 
-/* Figures and tables, then claims of the text, then what is left open. */
-extern const sf_paper_entry sf_paper_figures[], sf_paper_claims[];
-extern const size_t sf_paper_figure_count, sf_paper_claim_count;
+/* Figures and tables, then claims of the text and what is left open there, then questions beyond the paper. */
+extern const sf_paper_entry sf_paper_figures[], sf_paper_claims[], sf_paper_beyond[];
+extern const size_t sf_paper_figure_count, sf_paper_claim_count, sf_paper_beyond_count;
 const sf_paper_entry *sf_paper_entry_at(size_t i); /* NULL past the end */
 
 struct sf_paper {
@@ -53,16 +55,19 @@ struct sf_paper {
     size_t to_measure;      /* of finished and unfinished runs; from sf_paper_judge() */
     sf_paper_row *rows;
     size_t row_count, row_room;
-    sf_paper_point *points;
+    sf_paper_point *points; /* of all scatter figures, one after the other */
     size_t point_count, point_room;
+    sf_paper_scatter *scatters; /* their points are set by sf_paper_judge() */
+    size_t scatter_count, scatter_room;
     sf_paper_result result;
 };
 
 extern const sf_paper_probe sf_probe_scores, sf_probe_both_scores, sf_probe_surface, sf_probe_masks, sf_probe_lengths,
-    sf_probe_distance;
+    sf_probe_distance, sf_probe_sharpness;
 
 /* Names of findings. */
 void sf_finding_score(char out[64], sf_weights_at at, sf_measure measure, double percent);
+void sf_finding_keys(char out[64]); /* mean number of kept keys at initial weights */
 void sf_finding_slope(char out[64], const sf_paper *paper, double radius); /* 95 % Lipschitz constant within it */
 void sf_finding_rise(char out[64], const sf_paper *paper); /* mean loss of the surface over that of the weights */
 void sf_finding_mask(char out[64], const sf_paper *paper);
@@ -89,6 +94,13 @@ sf_paper_add_rows sf_rows_of_lengths;
 sf_paper_add_rows sf_rows_of_distances;
 sf_paper_add_rows sf_rows_of_delta_and_speed; /* these two also leave points */
 sf_paper_add_rows sf_rows_of_masks_and_speed;
+/* Beyond the paper: */
+sf_paper_add_rows sf_rows_of_rivals;     /* dispersion against sharpness; they leave points */
+sf_paper_add_rows sf_rows_of_caps;       /* within:t over t */
+sf_paper_add_rows sf_rows_of_hitters;    /* other ways to find the heavy hitters against topk:5 */
+sf_paper_add_rows sf_rows_of_weightings; /* topk:5 against full under each weighting */
+sf_paper_add_rows sf_rows_of_sinks;      /* topk:5 with more keys that all queries keep */
+sf_paper_add_rows sf_rows_of_positions;  /* errors at other lengths with and without score transforms */
 /* From nothing but formulas: */
 sf_paper_add_rows sf_rows_of_condition_w;
 sf_paper_add_rows sf_rows_of_condition_x;

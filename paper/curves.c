@@ -26,25 +26,28 @@ static sf_status outcomes_of(sf_outcome **out, size_t *count, const sf_paper *pa
     return SF_OK;
 }
 
-static sf_status judge_arrivals(sf_paper *paper, size_t group) {
-    const sf_group *ours = sf_study_group(paper->study, group);
+sf_status sf_paper_compare_arrivals(sf_arrivals *out, const sf_paper *paper, size_t ours, size_t theirs) {
     sf_outcome *us = NULL, *them = NULL;
     size_t our_count, their_count;
-    sf_verdict verdict;
-    sf_summary our_summary, their_summary;
-    sf_paper_row *row;
-    sf_status status = outcomes_of(&us, &our_count, paper, group);
-    if (status == SF_OK) status = outcomes_of(&them, &their_count, paper, ours->baseline);
+    sf_status status = outcomes_of(&us, &our_count, paper, ours);
+    if (status == SF_OK) status = outcomes_of(&them, &their_count, paper, theirs);
     if (status == SF_OK)
-        status = sf_judge(&verdict, ours->name, us, our_count, "full", them, their_count, SF_CONVERGED_AT);
-    if (status == SF_OK) status = sf_summarize(&our_summary, us, our_count);
-    if (status == SF_OK) status = sf_summarize(&their_summary, them, their_count);
-    if (status == SF_OK) status = sf_paper_add_group_row(&row, paper, group, "epochs to 95 % training accuracy");
-    if (status == SF_OK)
-        sf_rule_epochs(row, &verdict, &our_summary, &their_summary, sf_paper_chooses_by_score(paper, group));
+        status = sf_judge(&out->verdict, sf_study_group(paper->study, ours)->name, us, our_count,
+                          sf_study_group(paper->study, theirs)->name, them, their_count, SF_CONVERGED_AT);
+    if (status == SF_OK) status = sf_summarize(&out->us, us, our_count);
+    if (status == SF_OK) status = sf_summarize(&out->them, them, their_count);
     sf_release(us);
     sf_release(them);
     return status;
+}
+
+static sf_status judge_arrivals(sf_paper *paper, size_t group) {
+    sf_arrivals arrivals;
+    sf_paper_row *row;
+    SF_TRY(sf_paper_compare_arrivals(&arrivals, paper, group, sf_study_group(paper->study, group)->baseline));
+    SF_TRY(sf_paper_add_group_row(&row, paper, group, "epochs to 95 % training accuracy"));
+    sf_rule_epochs(row, &arrivals.verdict, &arrivals.us, &arrivals.them, sf_paper_chooses_by_score(paper, group));
+    return SF_OK;
 }
 
 typedef struct run_curve {

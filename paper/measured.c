@@ -1,13 +1,13 @@
 /* Rows of a verdict from what was measured at the weights of runs. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "measure/conditions.h"
 #include "paper/groups.h"
 #include "paper/rules.h"
+#include "semfocus/attention.h"
 #include "study/statistics.h"
 
 /* NaN where it was not measured. */
@@ -45,8 +45,11 @@ static sf_status read_dispersion(dispersion *out, sf_store *store, const sf_run_
     return SF_OK;
 }
 
+/* The k of a mechanism that keeps so many keys; NaN for others, whose sink ratio has another divisor. */
 static double keys_of(const sf_paper *paper, size_t group) {
-    return strtod(sf_paper_run_of(paper, group, 0)->attention + strlen("topk:"), NULL);
+    sf_attention attention;
+    const bool known = sf_attention_parse(&attention, sf_paper_attention_of(paper, group)) == SF_OK;
+    return known && attention.k > 0 ? (double)attention.k : NAN;
 }
 
 typedef sf_status pairs_user(sf_paper *paper, sf_store *store, size_t group, const sf_run_pair *pairs, size_t count);
@@ -243,6 +246,40 @@ sf_status sf_rows_of_lengths(sf_paper *paper, sf_store *store) {
     return each_by_score(paper, store, use_lengths);
 }
 
+static sf_status read_mean_errors(double *ours, double *theirs, const sf_paper *paper, sf_store *store,
+                                  const sf_run_pair *pair) {
+    double our_errors[RADII], their_errors[RADII];
+    SF_TRY(read_errors(our_errors, their_errors, paper, store, pair));
+    *ours = *theirs = 0;
+    for (size_t i = 0; i < RADII; i++) {
+        *ours += our_errors[i] / RADII;
+        *theirs += their_errors[i] / RADII;
+    }
+    return SF_OK;
+}
+
+/* A mechanism with score transforms against the same without them. */
+sf_status sf_rows_of_positions(sf_paper *paper, sf_store *store) {
+    for (size_t from = 0, to; from < sf_study_group_count(paper->study); from = to) {
+        to = sf_paper_task_end(paper, from);
+        for (size_t g = from; g < to; g++) {
+            const char *spelling = sf_paper_attention_of(paper, g), *transforms = strchr(spelling, '@');
+            char plain[SF_SPELLING_SIZE], what[192];
+            sf_run_pair *pairs = NULL;
+            size_t other, count;
+            if (transforms == NULL) continue;
+            snprintf(plain, sizeof plain, "%.*s", (int)(transforms - spelling), spelling);
+            if (!sf_paper_find_mechanism(&other, paper, from, plain)) continue;
+            snprintf(what, sizeof what, "mean error (%%) at 1.5, 2.5 and 5 times the length, against %s", plain);
+            sf_status status = sf_paper_pairs_with(&pairs, &count, paper, store, g, other);
+            if (status == SF_OK) status = compare_values(paper, store, g, what, pairs, count, 1, 0, read_mean_errors);
+            sf_release(pairs);
+            SF_TRY(status);
+        }
+    }
+    return SF_OK;
+}
+
 static sf_status read_distances(double *ours, double *theirs, const sf_paper *paper, sf_store *store,
                                 const sf_run_pair *pair) {
     char name[64];
@@ -301,6 +338,12 @@ static bool has_point(const double *x, const double *y, size_t count) {
     return false;
 }
 
+static sf_status add_point(sf_paper *paper, const char *series, const char *name, double x, double y) {
+    sf_paper_point point = {.series = series, .x = x, .y = y};
+    snprintf(point.name, sizeof point.name, "%.63s", name);
+    return sf_paper_add_point(paper, &point);
+}
+
 static sf_status add_scatter(sf_paper *paper, sf_store *store, const scatter *s) {
     double *x;
     sf_paper_row *row;
@@ -315,14 +358,14 @@ static sf_status add_scatter(sf_paper *paper, sf_store *store, const scatter *s)
         if (!sf_paper_is_compared(paper, g) || !sf_paper_chooses_by_score(paper, g)) continue;
         status = point_of(&x[count], &y[count], paper, store, g, s->read);
         if (status == SF_OK)
-            status = sf_paper_add_point(paper, s->series, s->by_task ? group->task : group->name, x[count], y[count]);
+            status = add_point(paper, s->series, s->by_task ? group->task : group->name, x[count], y[count]);
         finished |= group->finished > 0;
         count++;
     }
     if (status == SF_OK && finished && !has_point(x, y, count))
         sf_rule_untestable(row, "no point: nothing was measured, or there is no speed-up");
     else if (status == SF_OK)
-        sf_rule_rises(row, x, y, count);
+        status = sf_rule_rises(row, x, y, count);
     sf_release(x);
     return status;
 }
@@ -346,8 +389,7 @@ static sf_status read_trained_ratio(double *out, const sf_paper *paper, sf_store
 
 sf_status sf_rows_of_delta_and_speed(sf_paper *paper, sf_store *store) {
     const size_t groups = sf_study_group_count(paper->study);
-    paper->result.x_title = "delta_s / delta_h at 95 %";
-    paper->result.y_title = "speed-up to 95 % training accuracy";
+    SF_TRY(sf_paper_begin_scatter(paper, "scatter", "delta_s / delta_h at 95 %", "speed-up to 95 % training accuracy"));
     SF_TRY(add_scatter(paper, store,
                        &(scatter){.to = groups,
                                   .task = "across tasks",
@@ -372,8 +414,8 @@ static sf_status read_mask(double *out, const sf_paper *paper, sf_store *store, 
 }
 
 sf_status sf_rows_of_masks_and_speed(sf_paper *paper, sf_store *store) {
-    paper->result.x_title = "share of kept keys that noise leaves unchanged";
-    paper->result.y_title = "speed-up to 95 % training accuracy";
+    SF_TRY(sf_paper_begin_scatter(paper, "scatter", "share of kept keys that noise leaves unchanged",
+                                  "speed-up to 95 % training accuracy"));
     for (size_t from = 0, to; from < sf_study_group_count(paper->study); from = to) {
         const char *task = sf_study_group(paper->study, from)->task;
         to = sf_paper_task_end(paper, from);

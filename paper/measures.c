@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "paper/catalogue.h"
+#include "paper/groups.h"
 #include "semfocus/followup.h"
 #include "semfocus/landscape.h"
 #include "semfocus/theory.h"
@@ -26,21 +26,29 @@ static double scored_sequences(const sf_paper *paper, size_t all) {
     return (double)(all < SCORED_SEQUENCES ? all : SCORED_SEQUENCES);
 }
 
-static sf_status measure_scores_at(const sf_paper *paper, sf_store *store, const sf_stored_run *run, sf_weights_at at) {
-    sf_analysis *analysis;
-    SF_TRY(sf_analyze(&analysis, store, run,
+static sf_status analyze(sf_analysis **out, const sf_paper *paper, sf_store *store, const sf_stored_run *run,
+                         sf_weights_at at) {
+    return sf_analyze(out, store, run,
                       &(sf_analysis_request){
-                          .at = at, .split = SF_TRAINING, .samples = SCORED_SEQUENCES, .execution = paper->execution}));
+                          .at = at, .split = SF_TRAINING, .samples = SCORED_SEQUENCES, .execution = paper->execution});
+}
+
+static void fill_findings(sf_finding *out /* [count * SF_QUANTILES] */, const sf_measured *measures,
+                          const sf_measure *kept /* [count] */, size_t count, sf_weights_at at) {
+    for (size_t m = 0; m < count; m++)
+        for (size_t q = 0; q < SF_QUANTILES; q++, out++) {
+            sf_finding_score(out->name, at, kept[m], sf_quantile_percents[q]);
+            out->value = measures[kept[m]].at[q];
+        }
+}
+
+static sf_status measure_scores_at(const sf_paper *paper, sf_store *store, const sf_stored_run *run, sf_weights_at at) {
     static const sf_measure kept[] = {SF_DISPERSION, SF_KEPT_DISPERSION, SF_SEPARATION, SF_IN_DEGREE};
     enum { KEPT = sizeof kept / sizeof *kept };
+    sf_analysis *analysis;
+    SF_TRY(analyze(&analysis, paper, store, run, at));
     sf_finding findings[KEPT * SF_QUANTILES];
-    const sf_measured *measures = sf_analysis_overall(analysis)->measures;
-    for (size_t m = 0; m < KEPT; m++)
-        for (size_t q = 0; q < SF_QUANTILES; q++) {
-            sf_finding *finding = &findings[m * SF_QUANTILES + q];
-            sf_finding_score(finding->name, at, kept[m], sf_quantile_percents[q]);
-            finding->value = measures[kept[m]].at[q];
-        }
+    fill_findings(findings, sf_analysis_overall(analysis)->measures, kept, KEPT, at);
     sf_analysis_destroy(analysis);
     return sf_findings_keep(store, run, findings, sizeof findings / sizeof *findings);
 }
@@ -74,6 +82,38 @@ const sf_paper_probe sf_probe_both_scores = {.title = "attention scores at initi
                                              .key = initial_score_key,
                                              .sequences = twice_scored_sequences,
                                              .measure = measure_both_scores};
+
+void sf_finding_keys(char out[64]) {
+    snprintf(out, 64, "scores.init.train%d.keys", SCORED_SEQUENCES);
+}
+
+static void sharpness_key(char out[64], const sf_paper *paper) {
+    (void)paper;
+    sf_finding_keys(out);
+}
+
+/* Other than measure_scores_at() it stores the effective keys, under a key of their own: runs that were measured before
+ * lack them. */
+static sf_status measure_sharpness(const sf_paper *paper, sf_store *store, const sf_planned_run *plan,
+                                   const sf_stored_run *run, const sf_paper_watch *watch) {
+    (void)plan, (void)watch;
+    static const sf_measure kept[] = {SF_EFFECTIVE_KEYS, SF_ENTROPY, SF_KEPT_DISPERSION};
+    enum { KEPT = sizeof kept / sizeof *kept };
+    sf_analysis *analysis;
+    SF_TRY(analyze(&analysis, paper, store, run, SF_AT_INIT));
+    sf_finding findings[KEPT * SF_QUANTILES + 1];
+    const sf_block_measures *all = sf_analysis_overall(analysis);
+    fill_findings(findings, all->measures, kept, KEPT, SF_AT_INIT);
+    sf_finding_keys(findings[KEPT * SF_QUANTILES].name);
+    findings[KEPT * SF_QUANTILES].value = all->sink_keys;
+    sf_analysis_destroy(analysis);
+    return sf_findings_keep(store, run, findings, sizeof findings / sizeof *findings);
+}
+
+const sf_paper_probe sf_probe_sharpness = {.title = "sharpness at initial weights",
+                                           .key = sharpness_key,
+                                           .sequences = scored_sequences,
+                                           .measure = measure_sharpness};
 
 static const double shown_radii[] = {0.1, 0.3, 0.69};
 enum { SHOWN_RADII = sizeof shown_radii / sizeof *shown_radii, SHARE_95 = 2 };
@@ -171,7 +211,7 @@ static double mask_sequences(const sf_paper *paper, size_t all) {
 }
 
 static bool chooses_by_score(const sf_planned_run *run) {
-    return strncmp(run->attention, "topk", 4) == 0;
+    return sf_attention_chooses_by_score(run->attention);
 }
 
 static sf_status measure_masks(const sf_paper *paper, sf_store *store, const sf_planned_run *plan,

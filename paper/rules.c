@@ -8,6 +8,7 @@
 
 #include "base/elementary.h"
 #include "base/memory.h"
+#include "base/random.h"
 
 static const double significant = 0.05;
 static const double near_all = 99;      /* percent of training accuracy */
@@ -64,12 +65,69 @@ static const char *bound_of(const sf_verdict *v) {
 
 void sf_rule_epochs(sf_paper_row *row, const sf_verdict *v, const sf_summary *us, const sf_summary *them,
                     bool sooner_is_stated) {
+    sf_rule_sooner(row, v, (sf_rule_side){"this", us}, (sf_rule_side){"full", them}, sooner_is_stated);
+}
+
+void sf_rule_sooner(sf_paper_row *row, const sf_verdict *v, sf_rule_side us, sf_rule_side them, bool sooner_is_stated) {
     add_numbers(row, "medians: ");
-    add_median_epochs(row, "this", us);
-    add_median_epochs(row, ", full", them);
+    add_median_epochs(row, us.name, us.summary);
+    add_numbers(row, ", ");
+    add_median_epochs(row, them.name, them.summary);
     if (isfinite(v->speedup))
         add_numbers(row, "; paired by seed (median ratio) %s%.3g times as fast", bound_of(v), v->speedup);
     test_over_seeds(row, v->pairs, v->p_speed, sooner_is_stated ? v->sooner > v->later : v->sooner < v->later);
+}
+
+/* 1: at most `factor` times as many; -1: more; 0: censoring hides it. */
+static int within_factor(const sf_arrival *ours, const sf_arrival *theirs, double factor) {
+    if (ours->reached) return !theirs->reached || ours->epochs <= factor * theirs->epochs ? 1 : -1;
+    return theirs->reached && ours->epochs >= factor * theirs->epochs ? -1 : 0;
+}
+
+void sf_rule_not_later(sf_paper_row *row, const sf_arrival *ours /* [count] */, const sf_arrival *theirs, size_t count,
+                       double factor) {
+    size_t holding = 0, decided = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int holds = within_factor(&ours[i], &theirs[i], factor);
+        holding += holds > 0;
+        decided += holds != 0;
+    }
+    if (count > 0 && decided == 0) {
+        sf_rule_untestable(row, "; for no seed both were trained long enough to compare them");
+        return;
+    }
+    if (count > 0)
+        add_numbers(row, "; at most %.3g times the epochs for %zu of %zu seed%s", factor, holding, decided,
+                    plural(decided));
+    sf_rule_most(row, holding, decided);
+}
+
+/* Pairs of values of which the larger one takes more epochs, less those of which it takes fewer. */
+static int direction_of(const sf_arrival *epochs /* [steps] */, size_t steps) {
+    int sum = 0;
+    for (size_t i = 0; i < steps; i++)
+        for (size_t j = 0; j < i; j++) {
+            const sf_order order = sf_arrival_compare(&epochs[i], &epochs[j]);
+            sum += order == SF_LATER ? 1 : order == SF_SOONER ? -1 : 0;
+        }
+    return sum;
+}
+
+void sf_rule_direction(sf_paper_row *row, const sf_arrival *epochs /* [seeds,steps] */, size_t seeds, size_t steps,
+                       bool more_is_stated) {
+    size_t more = 0, fewer = 0;
+    for (size_t s = 0; s < seeds; s++) {
+        const int direction = direction_of(epochs + s * steps, steps);
+        more += direction > 0;
+        fewer += direction < 0;
+    }
+    if (seeds > 0)
+        add_numbers(row, "at larger values more epochs for %zu and fewer for %zu of %zu seed%s", more, fewer, seeds,
+                    plural(seeds));
+    if (seeds > 0 && more + fewer == 0)
+        sf_rule_untestable(row, "; nothing to test");
+    else
+        sf_rule_most(row, more_is_stated ? more : fewer, more + fewer);
 }
 
 void sf_rule_loss(sf_paper_row *row, double *our_epochs /* [count] */, const double *their_epochs, size_t count,
@@ -218,32 +276,69 @@ void sf_rule_untestable(sf_paper_row *row, const char *why) {
     add_numbers(row, "%s", why);
 }
 
-void sf_rule_rises(sf_paper_row *row, const double *x, const double *y /* [count] */, size_t count) {
-    double xs[SF_MOST_POINTS], ys[SF_MOST_POINTS];
-    size_t points = 0, order[SF_MOST_POINTS];
-    for (size_t i = 0; i < count && points < SF_MOST_POINTS; i++) {
-        if (isnan(x[i]) || isnan(y[i])) continue;
-        add_numbers(row, "%s(%.3g, %.3g)", points == 0 ? "" : " ", x[i], y[i]);
-        xs[points] = x[i];
-        ys[points] = y[i];
-        order[points] = points;
-        points++;
+/* How many of the orders are at least as far from no trend as what was observed, and of how many. */
+typedef struct orders_seen {
+    size_t extreme, all;
+} orders_seen;
+
+static orders_seen try_all_orders(const double *x, const double *y, size_t *order, size_t count, int observed) {
+    orders_seen seen = {0};
+    do {
+        seen.extreme += abs(concordance(x, y, order, count)) >= abs(observed);
+        seen.all++;
+    } while (next_order(order, count));
+    return seen;
+}
+
+/* The observed order is one of them. */
+static orders_seen try_random_orders(const double *x, const double *y, size_t *order, size_t count, int observed) {
+    orders_seen seen = {1, 1};
+    sf_draws draws = sf_draws_at((sf_index){.seed = 1, .stream = sf_stream(SF_BOOTSTRAP, 0, 0)});
+    for (; seen.all <= SF_RANDOM_ORDERS; seen.all++) {
+        for (size_t i = count; i-- > 1;) {
+            const size_t j = sf_draw_below(&draws, (uint32_t)(i + 1)), moved = order[i];
+            order[i] = order[j];
+            order[j] = moved;
+        }
+        seen.extreme += abs(concordance(x, y, order, count)) >= abs(observed);
     }
+    return seen;
+}
+
+static void judge_trend(sf_paper_row *row, const double *x, const double *y, size_t *order, size_t points) {
     row->judged = true;
     row->unit = "point";
     row->seeds = points;
     row->p = NAN;
+    for (size_t i = 0; i < points; i++) order[i] = i;
     if (points < 2) return;
-    const int observed = concordance(xs, ys, order, points);
-    size_t orders = 0, extreme = 0;
-    do {
-        extreme += abs(concordance(xs, ys, order, points)) >= abs(observed);
-        orders++;
-    } while (next_order(order, points));
-    row->least_p = 2 / (double)orders;
-    row->p = (double)extreme / (double)orders;
+    const int observed = concordance(x, y, order, points);
+    const bool few = points <= SF_FEW_POINTS;
+    const orders_seen seen = (few ? try_all_orders : try_random_orders)(x, y, order, points, observed);
+    row->least_p = (few ? 2 : 1) / (double)seen.all;
+    row->p = (double)seen.extreme / (double)seen.all;
     row->favours = observed > 0;
-    add_numbers(row, "; Kendall's tau %+.2g over %zu points", 2.0 * observed / (double)(points * (points - 1)), points);
+    add_numbers(row, "%sKendall's tau %+.2g over %zu points", few ? "; " : "",
+                2.0 * observed / (double)(points * (points - 1)), points);
+}
+
+sf_status sf_rule_rises(sf_paper_row *row, const double *x, const double *y /* [count] */, size_t count) {
+    double *xs;
+    size_t points = 0, *order;
+    SF_TRY(SF_NEW(&xs, 2 * count));
+    const sf_status status = SF_NEW(&order, count);
+    double *ys = xs + count;
+    for (size_t i = 0; i < count && status == SF_OK; i++) {
+        if (isnan(x[i]) || isnan(y[i])) continue;
+        xs[points] = x[i];
+        ys[points++] = y[i];
+    }
+    for (size_t i = 0; i < points && points <= SF_FEW_POINTS; i++) /* more would not fit */
+        add_numbers(row, isfinite(ys[i]) ? "%s(%.3g, %.3g)" : "%s(%.3g, never)", i == 0 ? "" : " ", xs[i], ys[i]);
+    if (status == SF_OK) judge_trend(row, xs, ys, order, points);
+    sf_release(order);
+    sf_release(xs);
+    return status;
 }
 
 void sf_rule_published(sf_paper_row *row, const double *ours /* [count] */, const double *published, size_t count,
@@ -338,4 +433,47 @@ sf_paper_word sf_rule_overall(char sentence[2 * SF_PAPER_TEXT_SIZE], const sf_pa
     if (words[SF_DISAGREES] > 0) return words[SF_AGREES] > 0 ? SF_MIXED : SF_DISAGREES;
     if (open > 0) return SF_NOT_ENOUGH_RUNS;
     return 2 * words[SF_AGREES] > judged ? SF_AGREES : SF_NO_DIFFERENCE_FOUND;
+}
+
+/* The rows that this explanation predicts, as sf_rule_overall() counts them. */
+static sf_paper_word tally(size_t words[SF_PAPER_WORDS], const char *of, const sf_paper_row *rows, size_t count) {
+    memset(words, 0, SF_PAPER_WORDS * sizeof *words);
+    size_t predicted = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].of == NULL || strcmp(rows[i].of, of) != 0) continue;
+        words[rows[i].word]++;
+        predicted++;
+    }
+    if (words[SF_DISAGREES] > 0) return words[SF_AGREES] > 0 ? SF_MIXED : SF_DISAGREES;
+    if (words[SF_NOT_RUN] + words[SF_NOT_ENOUGH_RUNS] > 0) return SF_NOT_ENOUGH_RUNS;
+    return 2 * words[SF_AGREES] > predicted ? SF_AGREES : SF_NO_DIFFERENCE_FOUND;
+}
+
+static const char *verb_of(sf_paper_word word) {
+    return word == SF_AGREES      ? "fit"
+           : word == SF_DISAGREES ? "contradict"
+           : word == SF_MIXED     ? "partly fit and partly contradict"
+                                  : "do not decide about";
+}
+
+sf_paper_word sf_rule_rivals(char sentence[2 * SF_PAPER_TEXT_SIZE], const sf_paper_row *rows, size_t count) {
+    const size_t size = (size_t)2 * SF_PAPER_TEXT_SIZE;
+    sf_paper_word first = SF_SHOWN;
+    size_t used = 0, explanations = 0;
+    *sentence = '\0';
+    for (size_t i = 0; i < count && used < size; i++) {
+        bool is_new = rows[i].of != NULL;
+        for (size_t j = 0; j < i && is_new; j++) is_new = rows[j].of == NULL || strcmp(rows[j].of, rows[i].of) != 0;
+        if (!is_new) continue;
+        size_t words[SF_PAPER_WORDS];
+        const sf_paper_word word = tally(words, rows[i].of, rows, count);
+        if (explanations == 0) first = word;
+        used += (size_t)snprintf(
+            sentence + used, size - used,
+            "%s %s the explanation by %s (of its predictions %zu agree, %zu disagree, %zu show no difference, %zu "
+            "cannot be decided)",
+            explanations++ == 0 ? "the runs" : ", and", verb_of(word), rows[i].of, words[SF_AGREES],
+            words[SF_DISAGREES], words[SF_NO_DIFFERENCE_FOUND], words[SF_NOT_RUN] + words[SF_NOT_ENOUGH_RUNS]);
+    }
+    return first;
 }

@@ -12,6 +12,19 @@
 /* Epochs to 95 % training accuracy, paired by seed; what is stated is that we take fewer, or that we do not. */
 void sf_rule_epochs(sf_paper_row *row, const sf_verdict *v, const sf_summary *us, const sf_summary *them,
                     bool sooner_is_stated);
+/* The same between any two mechanisms. */
+typedef struct sf_rule_side {
+    const char *name;
+    const sf_summary *summary;
+} sf_rule_side;
+void sf_rule_sooner(sf_paper_row *row, const sf_verdict *v, sf_rule_side us, sf_rule_side them, bool sooner_is_stated);
+/* We take at most `factor` times the epochs, for most seeds. Seeds of which censoring hides it do not count. */
+void sf_rule_not_later(sf_paper_row *row, const sf_arrival *ours /* [count] */, const sf_arrival *theirs, size_t count,
+                       double factor);
+/* Which way the epochs go along a setting, for each seed: epochs[s * steps + i] at the i-th value, in ascending order.
+ * What is stated is that most seeds take more epochs at larger values, or fewer. */
+void sf_rule_direction(sf_paper_row *row, const sf_arrival *epochs /* [seeds,steps] */, size_t seeds, size_t steps,
+                       bool more_is_stated);
 /* Epochs to the lowest training loss that both runs of a seed reach. The arrays change. */
 void sf_rule_loss(sf_paper_row *row, double *our_epochs /* [count] */, const double *their_epochs, size_t count,
                   bool sooner_is_stated);
@@ -43,10 +56,11 @@ void sf_rule_lower(sf_paper_row *row, const double *ours /* [count,width] */, co
                    size_t width, double slack, size_t planned);
 /* There are runs, but nothing that could be tested. */
 void sf_rule_untestable(sf_paper_row *row, const char *why);
-/* Large x go with large y: Kendall's tau, with its exact distribution over all orders. Points with a value that is not
- * a number do not count; at most SF_MOST_POINTS do. */
-enum { SF_MOST_POINTS = 8 };
-void sf_rule_rises(sf_paper_row *row, const double *x, const double *y /* [count] */, size_t count);
+/* Large x go with large y: Kendall's tau, with its exact distribution over all orders up to SF_FEW_POINTS points, and
+ * over SF_RANDOM_ORDERS random ones beyond. Points with a value that is not a number do not count; y may be infinite,
+ * which is the largest. */
+enum { SF_FEW_POINTS = 8, SF_RANDOM_ORDERS = 9999 };
+sf_status sf_rule_rises(sf_paper_row *row, const double *x, const double *y /* [count] */, size_t count);
 
 /* The first `judged` of the values are within a factor of the published ones; the others are only shown. One training
  * on either side: it agrees, or it cannot be decided. */
@@ -60,5 +74,7 @@ void sf_rule_some_never(sf_paper_row *row, const char *names, size_t count, size
 sf_status sf_rules_correct(sf_paper_row *rows, size_t count);
 /* One word and sentence for all corrected rows. */
 sf_paper_word sf_rule_overall(char sentence[2 * SF_PAPER_TEXT_SIZE], const sf_paper_row *rows, size_t count);
+/* The same where explanations compete: how the predictions of each came out. The word is that of the first one. */
+sf_paper_word sf_rule_rivals(char sentence[2 * SF_PAPER_TEXT_SIZE], const sf_paper_row *rows, size_t count);
 
 #endif

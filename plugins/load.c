@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attention/registry.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "plugins/plugins.h"
 #include "tasks/task.h"
@@ -11,6 +12,7 @@ typedef struct loaded {
     sf_plugin_file file;
     dev_t device;
     ino_t inode;
+    bool is_text; /* of no file: device and inode are not set */
     sf_plugin_parts parts;
 } loaded;
 
@@ -68,7 +70,8 @@ static sf_status open_library(sf_plugin_parts *out, const char *path) {
 
 static const loaded *find_loaded(const sf_plugin_bytes *bytes) {
     for (size_t i = 0; i < file_count; i++)
-        if (files[i]->device == bytes->about.st_dev && files[i]->inode == bytes->about.st_ino) return files[i];
+        if (!files[i]->is_text && files[i]->device == bytes->about.st_dev && files[i]->inode == bytes->about.st_ino)
+            return files[i];
     return NULL;
 }
 
@@ -118,6 +121,54 @@ sf_status sf_plugin_register(const sf_plugin *plugin, const char *file) {
     if (status == SF_OK) status = load_fresh(&bytes, file, plugin);
     free(bytes.path);
     return status;
+}
+
+static size_t find_text(const char *name) {
+    size_t i = 0;
+    while (i < file_count && !(files[i]->is_text && strcmp(files[i]->file.name, name) == 0)) i++;
+    return i;
+}
+
+static void unregister_parts(const sf_plugin_parts *parts) {
+    for (size_t i = 0; i < parts->selector_count; i++) sf_selector_unregister(parts->selectors[i]);
+    for (size_t i = 0; i < parts->weighting_count; i++) sf_weighting_unregister(parts->weightings[i]);
+}
+
+static sf_status load_text(loaded *out, const sf_plugin *plugin, const char *name, const char *source) {
+    SF_TRY(SF_GROW(&files, file_count, file_count + 1));
+    char *path = strdup(name);
+    if (path == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to register %s", name);
+    sf_status status = sf_plugin_parts_take(&out->parts, plugin);
+    if (status == SF_OK && out->parts.task_count > 0)
+        status = sf_fail(SF_BAD_INPUT, "registers a task, which must be compiled");
+    if (status == SF_OK) status = register_parts(&out->parts);
+    if (status != SF_OK) {
+        sf_plugin_parts_release(&out->parts);
+        free(path);
+        return status;
+    }
+    out->is_text = true;
+    out->file = (sf_plugin_file){.path = path, .name = path, .hash = sf_hash(SF_HASH_START, source, strlen(source))};
+    return SF_OK;
+}
+
+/* What the name stood for before stays in memory: a mechanism that was parsed earlier may still point to it. */
+sf_status sf_plugin_register_text(const sf_plugin *plugin, const char *name, const char *source) {
+    char quoted[SF_QUOTE_SIZE];
+    const size_t at = find_text(name);
+    loaded *fresh;
+    SF_TRY(SF_NEW(&fresh, 1));
+    if (at < file_count) unregister_parts(&files[at]->parts);
+    const sf_status status =
+        sf_fail_in(load_text(fresh, plugin, name, source), "plug-in '%s'", sf_text_quote(quoted, name));
+    if (status != SF_OK) {
+        sf_release(fresh);
+        if (at < file_count) SF_TRY(register_parts(&files[at]->parts)); /* there was room for them */
+        return status;
+    }
+    files[at] = fresh;
+    if (at == file_count) file_count++;
+    return SF_OK;
 }
 
 sf_status sf_plugin_load_all(const char *paths, char separator) {

@@ -24,9 +24,11 @@ typedef struct versions {
 } versions;
 
 static const size_t plugin_sizes[] = {sizeof(sf_plugin)};
-static const size_t selector_sizes[] = {offsetof(sf_selector, keeps_all), sizeof(sf_selector)};
-static const size_t weighting_sizes[] = {offsetof(sf_weighting, matrix_scratch), sizeof(sf_weighting)};
-static const size_t task_sizes[] = {sizeof(sf_task)};
+static const size_t selector_sizes[] = {offsetof(sf_selector, keeps_all), offsetof(sf_selector, failure),
+                                        sizeof(sf_selector)};
+static const size_t weighting_sizes[] = {offsetof(sf_weighting, matrix_scratch), offsetof(sf_weighting, failure),
+                                         sizeof(sf_weighting)};
+static const size_t task_sizes[] = {offsetof(sf_task, settings), sizeof(sf_task)};
 _Static_assert(sizeof plugin_sizes / sizeof(size_t) == SF_PLUGIN_VERSION, "a size for each version");
 _Static_assert(sizeof selector_sizes / sizeof(size_t) == SF_SELECTOR_VERSION, "a size for each version");
 _Static_assert(sizeof weighting_sizes / sizeof(size_t) == SF_WEIGHTING_VERSION, "a size for each version");
@@ -137,13 +139,15 @@ static sf_status check_arguments(size_t *count, const sf_argument *arguments, co
 
 static sf_status check_selector_members(const sf_selector *s) {
     if (s->keep == NULL) return BAD("the selector %s has no function keep", s->name);
-    if ((s->selects_by & ~(unsigned)(SF_BY_SCORE | SF_BY_CHANCE | SF_BY_VECTORS)) != 0)
+    if ((s->selects_by & ~(unsigned)(SF_BY_SCORE | SF_BY_CHANCE | SF_BY_VECTORS | SF_BY_ALL_SCORES)) != 0)
         return BAD("the selector %s selects by %u, which this version of semfocus does not know", s->name,
                    s->selects_by);
     if ((s->keeps_k || s->keeps_all_from_k) && !s->takes_k)
         return BAD("the selector %s states what it keeps for a k but takes none; set takes_k", s->name);
     if (s->separates_scores && (s->selects_by & SF_BY_SCORE) == 0)
         return BAD("the selector %s separates scores but does not select by them; add SF_BY_SCORE", s->name);
+    if ((s->selects_by & SF_BY_ALL_SCORES) != 0 && ((s->selects_by & SF_BY_SCORE) == 0 || s->prepare == NULL))
+        return BAD("the selector %s looks at all scores; it needs SF_BY_SCORE and a function prepare", s->name);
     if ((s->scratch_size == NULL) != (s->prepare == NULL))
         return BAD("the selector %s has one of scratch_size and prepare; it needs both or neither", s->name);
     if (s->prepare != NULL && s->selects_by == SF_BY_POSITION)
@@ -175,9 +179,12 @@ static sf_status check_weighting(const sf_weighting *w, sf_weighting *const *bef
     for (size_t i = 0; i + 1 < which; i++)
         if (strcmp(before[i]->name, w->name) == 0) return taken("weighting", w->name, NULL);
     SF_TRY(check_arguments(&numbers, w->arguments, "weighting", w->name));
-    if (w->weigh_matrix != NULL || w->weigh_matrix_backward != NULL)
-        return BAD("the weighting %s weighs whole matrices, which this version of semfocus cannot run", w->name);
-    if (w->weigh == NULL || w->weigh_backward == NULL)
+    if ((w->weigh_matrix == NULL) != (w->weigh_matrix_backward == NULL) ||
+        (w->weigh_matrix == NULL) != (w->matrix_scratch == NULL))
+        return BAD("the weighting %s weighs whole matrices; it needs weigh_matrix, weigh_matrix_backward and "
+                   "matrix_scratch together",
+                   w->name);
+    if (w->weigh_matrix == NULL && (w->weigh == NULL || w->weigh_backward == NULL))
         return BAD("the weighting %s has no function %s", w->name, w->weigh == NULL ? "weigh" : "weigh_backward");
     if (w->has_softmax_theory)
         return BAD("the weighting %s claims the theory of softmax, which was proven of softmax alone; leave "
@@ -201,8 +208,9 @@ static sf_status check_recipe(const sf_task *task, sf_config *config) {
 }
 
 static sf_status check_chance(const sf_task *task, size_t length) {
-    if (task->chance == NULL || length < task->info.shortest || length > task->info.longest) return SF_OK;
-    const double chance = task->chance(length);
+    if ((task->chance == NULL && task->chance_with == NULL) || sf_task_check_length(task, length) != SF_OK)
+        return SF_OK;
+    const double chance = sf_task_chance(task, length) / 100;
     if (chance > 0 && chance <= 1) return SF_OK;
     return BAD("the task %s gives %g as the share of its most frequent label at length %zu; it must be above 0 and at "
                "most 1",
@@ -222,9 +230,25 @@ static sf_status check_task_info(const sf_task_info *info) {
     return SF_OK;
 }
 
+/* Of a task with variants. */
+static sf_status check_variants(const sf_task *task) {
+    const char *name = task->info.name;
+    const sf_setting *setting;
+    if (task->sample != NULL || task->solve != NULL || task->sample_each != NULL || task->solve_each != NULL)
+        return BAD("the task %s has sample_with and functions without settings; keep one kind", name);
+    if (task->sample_with == NULL || task->solve_with == NULL)
+        return BAD("the task %s has no function %s", name, task->sample_with == NULL ? "sample_with" : "solve_with");
+    for (const char *const *at = task->settings; at != NULL && *at != NULL; at++)
+        SF_TRY(sf_fail_in(sf_setting_find(&setting, *at, SF_GROUP_TASK), "the settings of the task %s", name));
+    return SF_OK;
+}
+
 /* One label per sequence, or one per position. */
 static sf_status check_task_functions(const sf_task *task) {
     const char *name = task->info.name;
+    if (task->sample_with != NULL || task->solve_with != NULL) return check_variants(task);
+    if (task->settings != NULL || task->adapt != NULL || task->chance_with != NULL || task->labels_each)
+        return BAD("the task %s has members for settings but no function sample_with", name);
     if (task->sample_each == NULL && task->solve_each == NULL) {
         if (task->sample != NULL && task->solve != NULL) return SF_OK;
         return BAD("the task %s has no function %s", name, task->sample == NULL ? "sample" : "solve");
@@ -249,7 +273,7 @@ static sf_status check_task(const sf_task *task, sf_task *const *before, size_t 
     SF_TRY(check_task_info(info));
     SF_TRY(check_task_functions(task));
     SF_TRY(check_recipe(task, &config));
-    SF_TRY(sf_fail_in(sf_task_check_length(task, (size_t)config.length), "the recipe of the task %s", info->name));
+    SF_TRY(sf_fail_in(sf_task_check(task, &config), "the recipe of the task %s", info->name));
     SF_TRY(check_chance(task, info->shortest));
     return check_chance(task, (size_t)config.length);
 }

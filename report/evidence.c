@@ -17,33 +17,51 @@ typedef struct entry {
     const char *title; /* above it, and in lists with what it needs */
     const char *listed;
     const char *note;
+    const char *axis;
     sf_measure measure; /* conditions: their regions */
 } entry;
 
 static const entry entries[] = {
     {"dispersion", "Dispersion of all scores, δs", "Dispersion of all scores over training (--every)",
-     "Quantiles over queries of the largest minus the smallest score; medians over seeds.", SF_DISPERSION},
+     "How far apart are a query's scores? The largest minus the smallest; the larger, the sharper attention can be. "
+     "One "
+     "panel per quantile over queries (90 %: nine of ten queries have less), medians over seeds.",
+     "δs", SF_DISPERSION},
     {"kept-dispersion", "Dispersion of the kept scores, δh", "Dispersion of the kept scores over training (--every)",
-     "The same over the keys that each query keeps.", SF_KEPT_DISPERSION},
+     "The same over the keys that each query keeps. The smaller it is beside δs, the better is the mechanism's bound "
+     "on "
+     "how fast the loss can change.",
+     "δh", SF_KEPT_DISPERSION},
     {"separation", "Separation, Δh", "Separation of kept from other scores over training (--every)",
-     "Gap between the kept scores and the others, if keys are chosen by score: the smaller it is, the sooner the kept "
-     "keys change.",
-     SF_SEPARATION},
-    {"in-degree", "In-degree of keys", "In-degree of keys over training (--every)", "How many queries keep a key.",
-     SF_IN_DEGREE},
+     "How clear is the choice of keys? The gap between the kept scores and the others, if keys are chosen by score: "
+     "the "
+     "smaller it is, the sooner the kept keys change.",
+     "Δh", SF_SEPARATION},
+    {"in-degree", "In-degree of keys", "In-degree of keys over training (--every)",
+     "Do queries share their keys? For every key, how many queries keep it: a high value means that many queries "
+     "depend "
+     "on one key.",
+     "queries per key", SF_IN_DEGREE},
     {"effective-keys", "Effective keys", "Effective keys of the queries over training (--every)",
-     "1 / the sum of a query's squared weights: as many keys of equal weight would be as sharp.", SF_EFFECTIVE_KEYS},
+     "How many keys does a query really use? 1 / the sum of its squared weights: as many keys of equal weight would be "
+     "as sharp.",
+     "keys", SF_EFFECTIVE_KEYS},
     {"entropy", "Entropy of the weights", "Entropy of the queries' weights over training (--every)",
-     "The sum of -w ln w over a query's weights: 0 if one key has all, ln n if n keys have equal weights.", SF_ENTROPY},
+     "How evenly does a query spread its weights? The sum of -w ln w: 0 if one key has all weight, ln n if n keys have "
+     "equal weights.",
+     "entropy", SF_ENTROPY},
     {"region-w", "Where condition W holds", "Region of condition W with the runs (--every)",
-     "Left of the line for its δs, the mechanism has a better bound in the parameters than full attention. Filled "
-     "points: "
-     "the condition holds at their own δs. Area: where it holds at the median δs of the seeds. Dashed: the edge of the "
-     "area for other δs, as written. δs is that of full attention; all other values are those of the mechanism, at the "
-     "last epoch at which both were measured.",
-     SF_CONDITION_W},
+     "Does the theory favour this mechanism? Where the condition holds, its bound on how fast the loss changes with "
+     "the parameters is better than that of full attention: left of the line for its δs. Filled points: the condition "
+     "holds at their own δs. Area: where it holds at the median δs of the seeds. Dashed: the edge of the area for "
+     "other "
+     "δs, as written. δs is that of full attention; all other values are those of the mechanism, at the last epoch at "
+     "which both were measured.",
+     "", SF_CONDITION_W},
     {"region-x", "Where condition X holds", "Region of condition X with the runs (--every)",
-     "The same for the bound in the input, which also depends on the sink ratio β = in-degree / k.", SF_CONDITION_X},
+     "The same for the bound on how fast the output changes with the input, which also depends on the sink ratio β = "
+     "in-degree / k.",
+     "", SF_CONDITION_X},
 };
 enum { ENTRIES = sizeof entries / sizeof *entries };
 
@@ -116,7 +134,7 @@ static bool is_there(const sf_evidence *evidence, const entry *e) {
 
 static sf_status draw(FILE *out, const sf_evidence *evidence, const entry *e, bool standalone) {
     if (is_region(e)) return sf_region_draw(out, e->measure, evidence->points, evidence->point_count, standalone);
-    return sf_measured_draw(out, &evidence->history, e->measure, e->title, standalone);
+    return sf_measured_draw(out, &evidence->history, e->measure, e->title, e->axis, standalone);
 }
 
 static sf_status write_csv(FILE *out, const sf_evidence *evidence, const entry *e) {
@@ -124,40 +142,38 @@ static sf_status write_csv(FILE *out, const sf_evidence *evidence, const entry *
     return sf_measured_write_csv(out, &evidence->history, e->measure);
 }
 
-static void open_figure(FILE *out, const char *name, size_t from, const char *title, const char *note) {
-    fprintf(out, "<figure id=\"%s-%zu\">\n<figcaption><b>", name, from);
-    sf_markup_text(out, title);
-    fputs("</b> ", out);
-    sf_markup_text(out, note);
-    fputs("</figcaption>\n", out);
-}
-
 static sf_status print_measures(FILE *out, const sf_evidence *evidence) {
     bool any = false;
     for (size_t i = 0; i < ENTRIES; i++) {
         if (!is_there(evidence, &entries[i])) continue;
-        if (!any) fputs("<h3>What attention does while it learns</h3>\n<div class=\"figures\">\n", out);
+        if (!any) {
+            fputs("<h3>What attention does while it learns</h3>\n", out);
+            sf_legend_print(out, evidence->history.study, evidence->history.from, evidence->history.to);
+            fputs("<div class=\"figures\">\n", out);
+        }
         any = true;
-        open_figure(out, entries[i].name, evidence->history.from, entries[i].title, entries[i].note);
+        sf_figure_begin(out, entries[i].name, evidence->history.from, entries[i].title, entries[i].note);
         SF_TRY(draw(out, evidence, &entries[i], false));
-        fputs("</figure>\n", out);
+        sf_figure_end(out);
     }
     if (any) fputs("</div>\n", out);
     return SF_OK;
 }
 
 static sf_status print_constants(FILE *out, const sf_landscape *landscape, size_t from) {
-    open_figure(out, "lipschitz", from, "Estimated Lipschitz constants",
-                "Quantiles over pairs of neighbouring points inside the square.");
+    sf_figure_begin(out, "lipschitz", from, "Estimated Lipschitz constants",
+                    "How steep is the loss near the weights? The difference of the losses of two neighbouring points, "
+                    "divided by their distance: quantiles over all pairs inside a square around the weights.");
     SF_TRY(sf_lipschitz_draw(out, landscape, false));
-    fputs("</figure>\n", out);
+    sf_figure_end(out);
     return SF_OK;
 }
 
 static sf_status print_surfaces(FILE *out, const sf_landscape *landscape, size_t from) {
     const sf_surface *first = sf_landscape_surface(landscape, 0);
     fprintf(out,
-            "<h3>The loss around the weights</h3>\n<p class=\"note\">%zu × %zu points within ±%.6g along two random "
+            "<h3>The loss around the weights</h3>\n<p class=\"note\">Is the minimum flat or steep? %zu × %zu points "
+            "within ±%.6g along two random "
             "directions of seed %lu, %zu training sequences; one run per mechanism. The cross marks the weights; all "
             "maps share one scale.</p>\n<div class=\"figures maps\">\n",
             first->grid, first->grid, first->extent, (unsigned long)first->seed, first->samples);
@@ -168,9 +184,9 @@ static sf_status print_surfaces(FILE *out, const sf_landscape *landscape, size_t
         snprintf(id, sizeof id, "surface-loss-%s", surface->run.id);
         snprintf(note, sizeof note, "Training loss; seed %lld, epoch %zu.%s", (long long)surface->run.seed,
                  surface->epoch, surface->not_finite > 0 ? " Hatched: not finite." : "");
-        open_figure(out, id, from, name, note);
+        sf_figure_begin(out, id, from, name, note);
         SF_TRY(sf_surface_draw(out, landscape, i, SF_SURFACE_LOSS, false));
-        fputs("</figure>\n", out);
+        sf_figure_end(out);
     }
     if (sf_lipschitz_is_there(landscape)) SF_TRY(print_constants(out, landscape, from));
     fputs("</div>\n", out);

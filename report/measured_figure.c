@@ -5,22 +5,19 @@
 
 #include "base/memory.h"
 #include "report/figure.h"
-#include "report/panels.h"
-#include "report/surface_figure.h"
+#include "report/quantile_lines.h"
 #include "study/statistics.h"
-
-enum { MOST_POINTS = 400 };
 
 /* Which quantiles are shown: the upper ones, but for a separation the lower ones, since small ones matter. */
 static size_t quantile_of(sf_measure measure, size_t panel) {
-    static const size_t upper[SF_PANELS] = {5, 6, 7, 8}; /* 50, 75, 90, 95 % */
+    static const size_t upper[SF_LINE_QUANTILES] = {5, 6, 7, 8}; /* 50, 75, 90, 95 % */
     return measure == SF_SEPARATION ? SF_QUANTILES - 1 - upper[panel] : upper[panel];
 }
 
 typedef struct curve { /* of a group */
     size_t group, count;
-    size_t *epochs, *runs;       /* [count]; runs: with values there */
-    double (*values)[SF_PANELS]; /* [count]: NaN where no run has one */
+    size_t *epochs, *runs;               /* [count]; runs: with values there */
+    double (*values)[SF_LINE_QUANTILES]; /* [count]: NaN where no run has one */
 } curve;
 
 static void close_curve(curve *c) {
@@ -88,7 +85,7 @@ static sf_status open_curve(curve *c, const sf_measure_history *history, size_t 
     if (status == SF_OK) status = SF_NEW(&c->runs, c->count);
     if (status == SF_OK) status = SF_NEW(&c->values, c->count);
     for (size_t e = 0; e < c->count && status == SF_OK; e++)
-        for (size_t p = 0; p < SF_PANELS; p++)
+        for (size_t p = 0; p < SF_LINE_QUANTILES; p++)
             c->values[e][p] =
                 median_at(&c->runs[e], history, group, measure, quantile_of(measure, p), c->epochs[e], values);
     sf_release(values);
@@ -103,77 +100,72 @@ bool sf_measured_is_there(const sf_measure_history *history, sf_measure measure)
 
 typedef struct drawing {
     curve curves[SF_MOST_SERIES];
+    double *xs[SF_MOST_SERIES]; /* the epochs of the curves */
+    sf_quantile_series series[SF_MOST_SERIES];
     size_t count;
-    sf_panels frame;
+    double last; /* epoch */
 } drawing;
 
 static sf_status open_drawing(drawing *d, const sf_measure_history *history, sf_measure measure) {
-    double last = 1, high = 0, least_positive = INFINITY;
-    *d = (drawing){0};
+    d->last = 1;
     for (size_t g = history->from; g < history->to && d->count < SF_MOST_SERIES; g++) {
-        curve *c = &d->curves[d->count++];
+        curve *c = &d->curves[d->count];
+        double **xs = &d->xs[d->count];
         SF_TRY(open_curve(c, history, g, measure));
-        for (size_t e = 0; e < c->count; e++)
-            for (size_t p = 0; p < SF_PANELS; p++) {
-                const double value = c->values[e][p];
-                if (isnan(value)) continue;
-                last = fmax(last, (double)c->epochs[e]);
-                high = fmax(high, value);
-                if (value > 0) least_positive = fmin(least_positive, value);
-            }
+        SF_TRY(SF_NEW(xs, c->count));
+        for (size_t e = 0; e < c->count; e++) {
+            (*xs)[e] = (double)c->epochs[e];
+            if (c->runs[e] > 0) d->last = fmax(d->last, (*xs)[e]);
+        }
+        d->series[d->count++] = (sf_quantile_series){.name = sf_study_group(history->study, g)->name,
+                                                     .number = g - history->from,
+                                                     .style = sf_figure_style(history->study, history->from, g),
+                                                     .count = c->count,
+                                                     .x = *xs,
+                                                     .values = (const double(*)[SF_LINE_QUANTILES])c->values};
     }
-    d->frame.x = (sf_scale){.low = 0, .high = last};
-    d->frame.y = (sf_scale){.low = 0, .high = high > 0 ? 1.05 * high : 1};
-    if (measure != SF_IN_DEGREE && high / least_positive >= 20)
-        d->frame.y = (sf_scale){.low = least_positive / 1.2, .high = 1.2 * high, .is_log = true};
     return SF_OK;
 }
 
-static void draw_curve(FILE *out, const drawing *d, const curve *c, const sf_measure_history *history, size_t panel,
-                       bool standalone) {
-    const size_t style = sf_figure_style(history->study, history->from, c->group);
-    const size_t step = c->count / MOST_POINTS + 1;
-    double xs[MOST_POINTS + 2], ys[MOST_POINTS + 2];
-    size_t count = 0;
-    for (size_t e = 0; e < c->count; e = e + step < c->count || e + 1 == c->count ? e + step : c->count - 1) {
-        if (isnan(c->values[e][panel])) continue;
-        xs[count] = (double)c->epochs[e];
-        ys[count++] = c->values[e][panel];
+/* Where the middle of each series ends. */
+static void describe(char out[SF_ABOUT_SIZE], const drawing *d, const char *title, const char *percent) {
+    size_t used = (size_t)snprintf(out, SF_ABOUT_SIZE, "%s. The %s quantile at the end of training:", title, percent);
+    for (size_t i = 0; i < d->count && used + SF_VARIANT_SIZE + 40 < SF_ABOUT_SIZE; i++) {
+        const sf_quantile_series *s = &d->series[i];
+        if (s->count > 0 && isfinite(s->values[s->count - 1][0]))
+            used +=
+                (size_t)snprintf(out + used, SF_ABOUT_SIZE - used, " %s %.3g;", s->name, s->values[s->count - 1][0]);
     }
-    if (count == 0) return;
-    fprintf(out, "<g class=\"series c%zu d%zu\" data-series=\"%zu\" data-name=\"", sf_style_colour(style),
-            sf_style_dash(style), c->group - history->from);
-    sf_markup_text(out, sf_study_group(history->study, c->group)->name);
-    fputs("\"><path class=\"line\" d=\"", out);
-    sf_svg_path(out, &d->frame.x, &d->frame.y, xs, ys, count);
-    fputc('"', out);
-    sf_style_paint(out, style, false, standalone);
-    fprintf(out, "/><circle class=\"end\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"", sf_scale_place(&d->frame.x, xs[count - 1]),
-            sf_scale_place(&d->frame.y, ys[count - 1]));
-    if (standalone) fprintf(out, " fill=\"%s\"", sf_style_ink(style));
-    fputs("/></g>\n", out);
+    out[used - 1] = '.';
 }
 
 sf_status sf_measured_draw(FILE *out, const sf_measure_history *history, sf_measure measure, const char *title,
-                           bool standalone) {
+                           const char *axis, bool standalone) {
     drawing *d;
     SF_TRY(SF_NEW(&d, 1));
+    *d = (drawing){0};
     const sf_status status = open_drawing(d, history, measure);
     if (status == SF_OK) {
-        const sf_keys keys = {.study = history->study, .from = history->from, .to = history->to};
-        sf_surface_open_svg(out, SF_PANELS_WIDTH, SF_PANELS_HEIGHT + (standalone ? sf_keys_height(&keys) : 0), title,
-                            standalone);
-        for (size_t p = 0; p < SF_PANELS; p++) {
-            char percent[16];
-            snprintf(percent, sizeof percent, "%g %%", sf_quantile_percents[quantile_of(measure, p)]);
-            sf_panels_frame(out, &d->frame, p, percent, true);
-            for (size_t i = 0; i < d->count; i++) draw_curve(out, d, &d->curves[i], history, p, standalone);
+        char percents[SF_LINE_QUANTILES][16], about[SF_ABOUT_SIZE];
+        sf_quantile_figure figure = {.about = about,
+                                     .x_title = "epoch",
+                                     .y_title = axis,
+                                     .x_high = d->last,
+                                     .whole_x = true,
+                                     .no_log = measure == SF_IN_DEGREE,
+                                     .series = d->series,
+                                     .count = d->count};
+        for (size_t p = 0; p < SF_LINE_QUANTILES; p++) {
+            snprintf(percents[p], sizeof percents[p], "%g %%", sf_quantile_percents[quantile_of(measure, p)]);
+            figure.titles[p] = percents[p];
         }
-        sf_panels_axes(out, "epoch", title);
-        if (standalone) sf_keys_draw(out, &keys, SF_PANELS_HEIGHT);
-        fputs("</svg>\n", out);
+        describe(about, d, title, percents[0]);
+        sf_quantile_lines_draw(out, &figure, standalone);
     }
-    for (size_t i = 0; i < d->count; i++) close_curve(&d->curves[i]);
+    for (size_t i = 0; i < SF_MOST_SERIES; i++) {
+        close_curve(&d->curves[i]);
+        sf_release(d->xs[i]);
+    }
     sf_release(d);
     return status;
 }
@@ -183,14 +175,14 @@ static void write_rows(FILE *out, const curve *c, const char *name) {
         if (c->runs[e] == 0) continue;
         sf_csv_text(out, name);
         fprintf(out, ",%zu,%zu", c->epochs[e], c->runs[e]);
-        for (size_t p = 0; p < SF_PANELS; p++) fprintf(out, ",%.10g", c->values[e][p]);
+        for (size_t p = 0; p < SF_LINE_QUANTILES; p++) fprintf(out, ",%.10g", c->values[e][p]);
         fputc('\n', out);
     }
 }
 
 sf_status sf_measured_write_csv(FILE *out, const sf_measure_history *history, sf_measure measure) {
     fputs("variant,epoch,runs", out);
-    for (size_t p = 0; p < SF_PANELS; p++) fprintf(out, ",q%g", sf_quantile_percents[quantile_of(measure, p)]);
+    for (size_t p = 0; p < SF_LINE_QUANTILES; p++) fprintf(out, ",q%g", sf_quantile_percents[quantile_of(measure, p)]);
     fputc('\n', out);
     for (size_t g = history->from; g < history->to; g++) {
         curve c;

@@ -9,7 +9,7 @@
 /* Whether any run has values of it. */
 bool sf_measured_is_there(const sf_measure_history *history, sf_measure measure);
 sf_status sf_measured_draw(FILE *out, const sf_measure_history *history, sf_measure measure, const char *title,
-                           bool standalone);
+                           const char *axis, bool standalone);
 sf_status sf_measured_write_csv(FILE *out, const sf_measure_history *history, sf_measure measure);
 
 #endif

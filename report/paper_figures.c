@@ -10,7 +10,7 @@
 
 typedef struct drawn { /* what a writer needs */
     sf_measure condition;
-    const sf_paper_result *result;
+    const sf_paper_scatter *scatter;
 } drawn;
 
 static void draw_condition(FILE *out, const drawn *what) {
@@ -22,11 +22,11 @@ static void list_condition(FILE *out, const drawn *what) {
 }
 
 static void draw_scatter(FILE *out, const drawn *what) {
-    sf_scatter_draw(out, what->result);
+    sf_scatter_draw(out, what->scatter);
 }
 
 static void list_scatter(FILE *out, const drawn *what) {
-    sf_scatter_write_csv(out, what->result);
+    sf_scatter_write_csv(out, what->scatter);
 }
 
 static sf_status write_file(const char *folder, const char *name, const drawn *what,
@@ -42,15 +42,20 @@ static sf_status write_file(const char *folder, const char *name, const drawn *w
 }
 
 static sf_status write_into(const char *folder, const sf_paper *paper, sf_store *store) {
-    const drawn what = {.condition = sf_paper_condition(paper), .result = sf_paper_result_of(paper)};
+    const sf_paper_result *result = sf_paper_result_of(paper);
+    drawn what = {.condition = sf_paper_condition(paper)};
     if (what.condition != SF_MEASURES) {
         const bool is_w = what.condition == SF_CONDITION_W;
         SF_TRY(write_file(folder, is_w ? "condition-w.svg" : "condition-x.svg", &what, draw_condition));
         SF_TRY(write_file(folder, is_w ? "condition-w.csv" : "condition-x.csv", &what, list_condition));
     }
-    if (what.result->point_count > 0) {
-        SF_TRY(write_file(folder, "scatter.svg", &what, draw_scatter));
-        SF_TRY(write_file(folder, "scatter.csv", &what, list_scatter));
+    for (size_t i = 0; i < result->scatter_count; i++) {
+        char name[sizeof result->scatters[i].name + 4];
+        what.scatter = &result->scatters[i];
+        snprintf(name, sizeof name, "%s.svg", what.scatter->name);
+        SF_TRY(write_file(folder, name, &what, draw_scatter));
+        snprintf(name, sizeof name, "%s.csv", what.scatter->name);
+        SF_TRY(write_file(folder, name, &what, list_scatter));
     }
     return sf_paper_study(paper) != NULL ? sf_report_write_figures(sf_paper_study(paper), store, folder) : SF_OK;
 }

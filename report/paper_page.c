@@ -14,6 +14,8 @@ static const char end_marker[] = "<!-- end of what semfocus paper status makes; 
 typedef struct page {
     FILE *out;
     sf_paper_scale first, last; /* that are shown */
+    const size_t *entries;      /* [count] */
+    size_t count;               /* 0: every entry */
     sf_store *store;
     const sf_paper_machine *machine;
 } page;
@@ -37,13 +39,14 @@ static void print_rows(FILE *out, const sf_paper_result *result) {
     }
 }
 
-static void print_points(FILE *out, const sf_paper_result *result) {
-    if (result->point_count == 0) return;
-    fprintf(out, "\nThe points (`--figures DIR` draws them):\n\n| series | point | %s | %s |\n|---|---|---|---|\n",
-            result->x_title, result->y_title);
-    for (size_t i = 0; i < result->point_count; i++) {
-        const sf_paper_point *point = &result->points[i];
-        fprintf(out, "| %s | %s | %.3g | %.3g |\n", point->series, point->name, point->x, point->y);
+static void print_points(FILE *out, const sf_paper_scatter *scatter) {
+    fprintf(out,
+            "\nThe points of %s (`--figures DIR` draws them):\n\n| series | point | %s | %s |\n|---|---|---|---|\n",
+            scatter->name, scatter->x_title, scatter->y_title);
+    for (size_t i = 0; i < scatter->count; i++) {
+        const sf_paper_point *point = &scatter->points[i];
+        fprintf(out, "| %s | %s | %.3g | %s%.3g |\n", point->series, point->name, point->x,
+                point->censored ? "more than " : "", point->y);
     }
 }
 
@@ -53,7 +56,7 @@ static void print_scale(FILE *out, const sf_paper_info *info, sf_paper_scale sca
             result->sentence);
     if (result->finished == 0) return;
     print_rows(out, result);
-    print_points(out, result);
+    for (size_t i = 0; i < result->scatter_count; i++) print_points(out, &result->scatters[i]);
 }
 
 static sf_status open_and_judge(sf_paper **out, const page *p, size_t entry, sf_paper_scale scale) {
@@ -69,7 +72,7 @@ static void print_about(const page *p, const sf_paper_info *about) {
     fprintf(p->out, "\n## %s: %s\n\nShows: %s.\n", about->id, about->title, about->shows);
     if (*about->statement != '\0')
         fprintf(p->out, "\nThe paper says: %s.\n", about->statement);
-    else if (strncmp(about->id, "follow", 6) != 0)
+    else if (strncmp(about->id, "follow-", 7) != 0 && strncmp(about->id, "open-", 5) != 0)
         fputs("\nThe paper makes no claim here.\n", p->out);
     if (*about->ours != '\0') fprintf(p->out, "\nOur comparison: %s.\n", about->ours);
 }
@@ -146,6 +149,14 @@ static void print_contents(FILE *out, const sf_paper *paper, const sf_paper_info
         fprintf(out, "; seed %s |", values);
 }
 
+static size_t entry_count(const page *p) {
+    return p->count > 0 ? p->count : sf_paper_count();
+}
+
+static size_t entry_at(const page *p, size_t i) {
+    return p->count > 0 ? p->entries[i] : i;
+}
+
 static sf_status print_summary(const page *p) {
     fputs("\n## What does each figure, table and claim show, and what do our runs say?\n\n"
           "Tasks and settings are those of the scale `paper`.\n\n| entry | tasks | settings | shows |",
@@ -155,7 +166,8 @@ static sf_status print_summary(const page *p) {
     fputs("\n|---|---|---|---|", p->out);
     for (int scale = (int)p->first; scale <= (int)p->last; scale++) fputs("---|", p->out);
     fputc('\n', p->out);
-    for (size_t entry = 0; entry < sf_paper_count(); entry++) {
+    for (size_t i = 0; i < entry_count(p); i++) {
+        const size_t entry = entry_at(p, i);
         const sf_paper_info info = sf_paper_describe(entry, SF_PAPER);
         sf_paper *paper;
         SF_TRY(sf_paper_open(&paper, entry, SF_PAPER, p->machine));
@@ -177,10 +189,17 @@ static sf_status print_summary(const page *p) {
     return SF_OK;
 }
 
+/* Whether all entries are questions that the paper does not ask. */
+static bool is_beyond(const page *p) {
+    for (size_t i = 0; i < entry_count(p); i++)
+        if (strncmp(sf_paper_describe(entry_at(p, i), p->first).id, "open-", 5) != 0) return false;
+    return true;
+}
+
 static sf_status print_all(const page *p) {
     fprintf(
         p->out,
-        "%s\n# The paper, entry by entry\n\n"
+        "%s\n# %s, entry by entry\n\n"
         "\"Transformers Learn Faster with Semantic Focus\" (Ram, Clarkson, Klinger, Ubaru, Gray; NeurIPS 2025): what "
         "each figure shows, what\nthe text says, the command that checks it, and what our runs show. This part is "
         "written "
@@ -194,9 +213,9 @@ static sf_status print_all(const page *p) {
         "comparisons agree and none disagrees, and is **mixed** if some agree and some disagree. **Shown** means\n"
         "numbers without a judgement. **Never reached** is said of runs that trained all their epochs, **not run** of "
         "runs that are not\nthere. `semfocus paper list` shows how long each entry's missing runs would take.\n",
-        marker);
+        marker, is_beyond(p) ? "Beyond the paper" : "The paper");
     SF_TRY(print_summary(p));
-    for (size_t entry = 0; entry < sf_paper_count(); entry++) SF_TRY(print_entry(p, entry));
+    for (size_t i = 0; i < entry_count(p); i++) SF_TRY(print_entry(p, entry_at(p, i)));
     fprintf(p->out, "\n%s", end_marker);
     return SF_OK;
 }
@@ -240,9 +259,16 @@ static sf_status copy_kept(FILE *out, const char *path, long from) {
     return failed ? sf_fail(SF_IO_ERROR, "cannot read '%s' to keep its last part", path) : SF_OK;
 }
 
-sf_status sf_paper_write(const char *path, sf_paper_scale scale, sf_store *store, const sf_paper_machine *machine) {
-    page p = {.out = stdout, .first = scale, .last = scale, .store = store, .machine = machine};
-    if (scale == SF_SCALES) {
+sf_status sf_paper_write(const char *path, const sf_paper_page *what, sf_store *store,
+                         const sf_paper_machine *machine) {
+    page p = {.out = stdout,
+              .first = what->scale,
+              .last = what->scale,
+              .entries = what->entries,
+              .count = what->count,
+              .store = store,
+              .machine = machine};
+    if (what->scale == SF_SCALES) {
         p.first = SF_LAPTOP;
         p.last = SF_PAPER;
     }

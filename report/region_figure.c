@@ -6,13 +6,13 @@
 #include "base/elementary.h"
 #include "base/memory.h"
 #include "report/figure.h"
-#include "report/panels.h"
-#include "report/surface_figure.h"
+#include "report/sheet.h"
 #include "study/statistics.h"
 
-static const double percents[SF_PANELS] = {75, 90, 95, 100}; /* the published ones */
-static const double dispersions[] = {2, 5, 10, 20, 50};      /* of the lines */
-enum { DISPERSIONS = sizeof dispersions / sizeof *dispersions, STEPS = 80, SHAPES = 4, KEY_ROW = 24 };
+enum { PANELS = 4, WIDTH = 300, HEIGHT = 240 };
+static const double percents[PANELS] = {75, 90, 95, 100}; /* the published ones */
+static const double dispersions[] = {2, 5, 10, 20, 50};   /* of the lines */
+enum { DISPERSIONS = sizeof dispersions / sizeof *dispersions, STEPS = 80, SHAPES = 4, KEY_ROW = 20, KEYS_LEFT = 12 };
 
 typedef struct region {            /* one panel's */
     double dispersion, sink_ratio; /* medians over its points, those of the area; NaN without points */
@@ -23,8 +23,8 @@ typedef struct drawing {
     sf_measure condition;
     const sf_region_point *points;
     size_t count;
-    sf_panels frame;
-    region regions[SF_PANELS];
+    sf_frame frame;
+    region regions[PANELS];
 } drawing;
 
 static double c1_of(const sf_region_point *p) {
@@ -41,7 +41,7 @@ static double left_side(sf_measure condition, const sf_region_point *p) {
 
 static bool is_shown(const sf_region_point *p) {
     bool in_panel = false;
-    for (size_t i = 0; i < SF_PANELS; i++) in_panel = in_panel || p->at.percent == percents[i];
+    for (size_t i = 0; i < PANELS; i++) in_panel = in_panel || p->at.percent == percents[i];
     return in_panel && isfinite(c1_of(p)) && isfinite(c2_of(p)) && c2_of(p) > 0 && isfinite(p->at.sink_ratio);
 }
 
@@ -77,7 +77,7 @@ static sf_status find_regions(drawing *d) {
     double *dispersion, *sink_ratio;
     SF_TRY(SF_NEW(&dispersion, 2 * d->count));
     sink_ratio = dispersion + d->count;
-    for (size_t panel = 0; panel < SF_PANELS; panel++) {
+    for (size_t panel = 0; panel < PANELS; panel++) {
         region *r = &d->regions[panel];
         size_t count = 0;
         for (size_t i = 0; i < d->count; i++) {
@@ -142,9 +142,11 @@ static void draw_lines(FILE *out, const drawing *d, const region *r, bool standa
 
 /* Groups differ in shape as well as in colour. */
 static void print_shape(FILE *out, size_t style, double x, double y) {
-    static const char *const shapes[SHAPES] = {"m-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z", "m-4 -4h8v8h-8z",
-                                               "m0 -5l5 9h-10z", "m0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z"};
-    fprintf(out, " d=\"M%.1f %.1f%s\"", x, y, shapes[style % SHAPES]);
+    static const char *const shapes[SHAPES] = {
+        "m-4.5 0c0 -2.5 2 -4.5 4.5 -4.5c2.5 0 4.5 2 4.5 4.5c0 2.5 -2 4.5 -4.5 4.5c-2.5 0 -4.5 -2 -4.5 -4.5z",
+        "m-4 -4h8v8h-8z", "m0 -5l5 9h-10z", "m0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z"};
+    fprintf(out, " d=\"M%.1f %.1f%s\"", x, y,
+            shapes[(sf_style_colour(style) + sf_style_dash(style) + sf_style_round(style)) % SHAPES]);
 }
 
 static void paint_shape(FILE *out, size_t style, bool holds, bool standalone) {
@@ -169,7 +171,7 @@ static void draw_point(FILE *out, const drawing *d, const sf_region_point *p, bo
         left_side(d->condition, p));
 }
 
-static void draw_panel(FILE *out, drawing *d, size_t panel, bool standalone) {
+static void draw_panel(sf_sheet *sheet, drawing *d, size_t panel) {
     const region *r = &d->regions[panel];
     char title[96];
     int used = snprintf(title, sizeof title, "%g %%", percents[panel]);
@@ -177,13 +179,19 @@ static void draw_panel(FILE *out, drawing *d, size_t panel, bool standalone) {
         used += snprintf(title + used, sizeof title - (size_t)used, ", area: δs = %.3g", r->dispersion);
     if (!isnan(r->dispersion) && d->condition == SF_CONDITION_X)
         snprintf(title + used, sizeof title - (size_t)used, ", all: β = %.3g", r->sink_ratio);
-    sf_panels_frame(out, &d->frame, panel, title, false);
-    if (isnan(r->dispersion)) return;
-    draw_area(out, d, r, standalone);
-    draw_lines(out, d, r, standalone);
-    for (size_t i = 0; i < d->count; i++)
-        if (is_shown(&d->points[i]) && d->points[i].at.percent == percents[panel])
-            draw_point(out, d, &d->points[i], standalone);
+    sf_sheet_panel(sheet, &d->frame, panel, title);
+    if (!sheet->standalone) fputs(" data-marks=\"\"", sheet->out);
+    sf_sheet_begin(sheet, &d->frame, title);
+    sf_svg_axis(sheet->out, &d->frame.x, &d->frame.y, true, false, "c1 = δh / δs");
+    sf_svg_axis(sheet->out, &d->frame.x, &d->frame.y, false, false, "c2 = Δh / δs");
+    if (!isnan(r->dispersion)) {
+        draw_area(sheet->out, d, r, sheet->standalone);
+        draw_lines(sheet->out, d, r, sheet->standalone);
+        for (size_t i = 0; i < d->count; i++)
+            if (is_shown(&d->points[i]) && d->points[i].at.percent == percents[panel])
+                draw_point(sheet->out, d, &d->points[i], sheet->standalone);
+    }
+    sf_sheet_end_panel(sheet);
 }
 
 /* Whether a point before has the same name. */
@@ -200,14 +208,14 @@ static size_t name_count(const drawing *d) {
     return count;
 }
 
-static void draw_keys(FILE *out, const drawing *d) {
-    int y = SF_PANELS_HEIGHT + 10;
+static void draw_keys(FILE *out, const drawing *d, int top) {
+    int y = top + 12;
     for (size_t i = 0; i < d->count; i++) {
         if (is_named_before(d, i)) continue;
         fputs("<path", out);
-        print_shape(out, d->points[i].style, SF_PANELS_LEFT + 8, y);
+        print_shape(out, d->points[i].style, KEYS_LEFT + 8, y);
         paint_shape(out, d->points[i].style, true, true);
-        fprintf(out, "/><text class=\"key\" x=\"%d\" y=\"%d\">", SF_PANELS_LEFT + 24, y + 4);
+        fprintf(out, "/><text class=\"key\" x=\"%d\" y=\"%d\">", KEYS_LEFT + 24, y + 4);
         sf_figure_name(out, d->points[i].name);
         fputs("</text>\n", out);
         y += KEY_ROW;
@@ -215,7 +223,7 @@ static void draw_keys(FILE *out, const drawing *d) {
     fprintf(out,
             "<text class=\"tick\" x=\"%d\" y=\"%d\">filled: it holds at the point’s own δs%s; hollow: it does not; "
             "dashed: its edge for δs as written</text>\n",
-            SF_PANELS_LEFT, y + 4, d->condition == SF_CONDITION_X ? " and β" : "");
+            KEYS_LEFT, y + 4, d->condition == SF_CONDITION_X ? " and β" : "");
 }
 
 static sf_status open_drawing(drawing **out, sf_measure condition, const sf_region_point *points, size_t count) {
@@ -227,19 +235,34 @@ static sf_status open_drawing(drawing **out, sf_measure condition, const sf_regi
     return status;
 }
 
+/* How many of the points satisfy the condition. */
+static void describe(char out[SF_TITLE_SIZE], const drawing *d) {
+    size_t shown = 0, holds = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        shown += is_shown(&d->points[i]);
+        holds += is_shown(&d->points[i]) && left_side(d->condition, &d->points[i]) < 1;
+    }
+    snprintf(out, SF_TITLE_SIZE, "Where condition %c holds, and the runs: it holds at %zu of %zu points.",
+             d->condition == SF_CONDITION_W ? 'W' : 'X', holds, shown);
+}
+
 sf_status sf_region_draw(FILE *out, sf_measure condition, const sf_region_point *points, size_t count,
                          bool standalone) {
     drawing *d;
+    char about[SF_TITLE_SIZE];
     SF_TRY(open_drawing(&d, condition, points, count));
-    const int keys = standalone ? KEY_ROW * (int)(name_count(d) + 1) + 10 : 0;
-    sf_surface_open_svg(out, SF_PANELS_WIDTH, SF_PANELS_HEIGHT + keys,
-                        condition == SF_CONDITION_W ? "where condition W holds, and the runs"
-                                                    : "where condition X holds, and the runs",
-                        standalone);
-    for (size_t panel = 0; panel < SF_PANELS; panel++) draw_panel(out, d, panel, standalone);
-    sf_panels_axes(out, "c1 = δh / δs", "c2 = Δh / δs");
-    if (standalone) draw_keys(out, d);
-    fputs("</svg>\n", out);
+    describe(about, d);
+    sf_sheet sheet = {.out = out,
+                      .standalone = standalone,
+                      .panels = PANELS,
+                      .width = WIDTH,
+                      .height = HEIGHT,
+                      .about = about,
+                      .below = KEY_ROW * (int)(name_count(d) + 1) + 10};
+    sf_sheet_open(&sheet);
+    for (size_t panel = 0; panel < PANELS; panel++) draw_panel(&sheet, d, panel);
+    if (standalone) draw_keys(out, d, sf_sheet_bottom(&sheet));
+    sf_sheet_close(&sheet);
     sf_release(d);
     return SF_OK;
 }
@@ -262,7 +285,7 @@ sf_status sf_region_write_csv(FILE *out, sf_measure condition, const sf_region_p
         fprintf(out, ",%lld,%.10g,%.10g,%.10g,%.10g,%.10g\n", (long long)points[i].seed, points[i].at.dispersion,
                 points[i].at.sink_ratio, c1_of(&points[i]), c2_of(&points[i]), left_side(condition, &points[i]));
     }
-    for (size_t panel = 0; panel < SF_PANELS; panel++) {
+    for (size_t panel = 0; panel < PANELS; panel++) {
         const region *r = &d->regions[panel];
         if (isnan(r->dispersion)) continue;
         write_edge(out, "area", percents[panel], r->dispersion, r->sink_ratio, r->c1, r->c2);

@@ -13,23 +13,29 @@ static const char *bound_of(const sf_group *group, bool inverse) {
     return group->at_least != inverse ? "≥" : "≤";
 }
 
-/* Only what is significant gets a large number beside its sentence. */
-static void print_factor(FILE *out, const sf_group *group, const char *goal) {
-    const bool faster = group->speed == SF_BETTER;
+void sf_print_factor(FILE *out, const sf_group *group) {
+    const bool faster = group->speedup >= 1;
     const double factor = faster ? group->speedup : 1 / group->speedup;
-    if (group->converged == 0)
-        fprintf(out, "<span class=\"factor\">0 of %zu</span><span class=\"direction\">reach %s</span>", group->finished,
-                goal);
-    else
-        fprintf(out, "<span class=\"factor\">%s%.*g×</span><span class=\"direction\">%s</span>",
-                bound_of(group, !faster), factor < 1.05 ? 3 : 2, factor, faster ? "faster" : "slower");
+    fprintf(out, "%s%.*g×", bound_of(group, !faster), factor < 1.05 ? 3 : 2, factor);
 }
 
+bool sf_has_factor(const sf_group *group) {
+    return isfinite(group->speedup) && fabs(sf_log(group->speedup)) >= sf_log(1.005);
+}
+
+/* Only what is significant gets a large number beside its sentence. */
 static void print_verdict(FILE *out, const sf_group *group, const char *goal) {
-    const bool found = (group->speed == SF_BETTER || group->speed == SF_WORSE) &&
-                       (group->converged == 0 || fabs(sf_log(group->speedup)) >= sf_log(1.005));
+    const bool found =
+        (group->speed == SF_BETTER || group->speed == SF_WORSE) && (group->converged == 0 || sf_has_factor(group));
     fputs(found ? "<li class=\"found\">" : "<li>", out);
-    if (found) print_factor(out, group, goal);
+    if (found && group->converged == 0) {
+        fprintf(out, "<span class=\"factor\">0 of %zu</span><span class=\"direction\">reach %s</span>", group->finished,
+                goal);
+    } else if (found) {
+        fputs("<span class=\"factor\">", out);
+        sf_print_factor(out, group);
+        fprintf(out, "</span><span class=\"direction\">%s</span>", group->speed == SF_BETTER ? "faster" : "slower");
+    }
     fputs("<p>", out);
     sf_markup_text(out, group->sentence);
     fputs(".</p></li>\n", out);
@@ -189,7 +195,8 @@ static void print_head(FILE *out, const sf_criterion *criterion) {
     sf_criterion_short(brief, criterion);
     fprintf(
         out,
-        "<div class=\"scroll\"><table>\n<thead><tr><th rowspan=\"2\" scope=\"col\">mechanism</th>"
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Results of all "
+        "mechanisms\"><table>\n<thead><tr><th rowspan=\"2\" scope=\"col\">mechanism</th>"
         "<th rowspan=\"2\" scope=\"col\">runs finished</th><th rowspan=\"2\" scope=\"col\">runs that reach %s</th>"
         "<th colspan=\"3\" scope=\"colgroup\">epochs to %s</th>"
         "<th scope=\"colgroup\">to %s held-out</th><th colspan=\"2\" scope=\"colgroup\">speed-up per seed</th>"

@@ -7,6 +7,10 @@
 
 #include "semfocus/study.h"
 
+/* "≥2.1×" for a significant difference in speed, in the direction in which it is more than 1. */
+void sf_print_factor(FILE *out, const sf_group *group);
+/* Whether the speed differs so much that it may be called a factor. */
+bool sf_has_factor(const sf_group *group);
 void sf_print_verdicts(FILE *out, const sf_study *study, size_t from, size_t to);
 void sf_print_table(FILE *out, const sf_study *study, size_t from, size_t to);
 

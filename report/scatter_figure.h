@@ -6,8 +6,8 @@
 
 #include "semfocus/paper.h"
 
-/* Of a result with points. */
-void sf_scatter_draw(FILE *out, const sf_paper_result *result);
-void sf_scatter_write_csv(FILE *out, const sf_paper_result *result);
+/* Censored points are triangles. */
+void sf_scatter_draw(FILE *out, const sf_paper_scatter *scatter);
+void sf_scatter_write_csv(FILE *out, const sf_paper_scatter *scatter);
 
 #endif

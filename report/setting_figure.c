@@ -13,7 +13,16 @@
 #define STEM "epochs-by-"
 const sf_figure_info sf_setting_figure_info = {STEM "SETTING", "Epochs to convergence against a setting that varies"};
 
-enum { MOST_VALUES = 64, MOST_LABELS = 12, LEFT = 62, RIGHT = 620, TOP = 14, NOT_REACHED = 30, BOTTOM = 310 };
+enum {
+    MOST_VALUES = 64,
+    WIDTH = SF_PANEL_WIDTH,
+    HEIGHT = SF_PANEL_HEIGHT,
+    LEFT = 56,
+    RIGHT = WIDTH - 12,
+    TOP = 10,
+    NOT_REACHED = 30,
+    BOTTOM = HEIGHT - 42
+};
 
 typedef struct sweep { /* a task's groups by one setting */
     const sf_study *study;
@@ -21,6 +30,7 @@ typedef struct sweep { /* a task's groups by one setting */
     char values[MOST_VALUES][SF_TEXT_SIZE]; /* in ascending order, or in that of their appearance */
     size_t value_count;
     const char *mechanisms[SF_MOST_SERIES];
+    size_t styles[SF_MOST_SERIES]; /* the colours of the mechanisms */
     size_t mechanism_count;
     size_t groups[SF_MOST_SERIES][MOST_VALUES]; /* the one that converges soonest; SIZE_MAX: there is none */
 } sweep;
@@ -76,13 +86,19 @@ static double epochs_of(const sweep *s, size_t m, size_t v) {
     return group == SIZE_MAX ? NAN : sf_study_group(s->study, group)->quartiles[1];
 }
 
+/* Every point of a line has other settings: the line is the mechanism's alone, without dashes. */
+static size_t colour_alone(size_t style) {
+    return sf_style_colour(style) + (SF_COLOURS + 1) * SF_DASHES * sf_style_round(style);
+}
+
 static void collect(sweep *s, const sf_study *study, const sf_setting *setting, size_t from, size_t to) {
     *s = (sweep){.study = study, .setting = setting};
     for (size_t g = from; g < to; g++) {
         if (place_of_value(s, g) == s->value_count && s->value_count < MOST_VALUES)
             sf_config_text(s->values[s->value_count++], &first_run(study, g)->config, setting);
-        if (place_of_mechanism(s, g) == s->mechanism_count && s->mechanism_count < SF_MOST_SERIES)
-            s->mechanisms[s->mechanism_count++] = first_run(study, g)->attention;
+        if (place_of_mechanism(s, g) < s->mechanism_count || s->mechanism_count == SF_MOST_SERIES) continue;
+        s->styles[s->mechanism_count] = colour_alone(sf_figure_style(study, from, g));
+        s->mechanisms[s->mechanism_count++] = first_run(study, g)->attention;
     }
     if (setting->kind == SF_INTEGER || setting->kind == SF_REAL)
         qsort(s->values, s->value_count, sizeof *s->values, by_number);
@@ -101,14 +117,6 @@ static bool has_points(const sweep *s) {
         for (size_t v = 0; v < s->value_count; v++)
             if (s->groups[m][v] != SIZE_MAX) return true;
     return false;
-}
-
-/* Full attention is drawn as every baseline is. */
-static size_t style_of(const sweep *s, size_t m) {
-    size_t full = 0;
-    while (full < s->mechanism_count && strcmp(s->mechanisms[full], "full") != 0) full++;
-    if (full == s->mechanism_count) return m;
-    return m == full ? 0 : m < full ? m + 1 : m;
 }
 
 static sf_scale scale_of(const sweep *s, bool *some_not_reached) {
@@ -135,14 +143,16 @@ static double x_of(const sweep *s, size_t v) {
 }
 
 static void draw_values(FILE *out, const sweep *s) {
-    const size_t step = (s->value_count + MOST_LABELS - 1) / MOST_LABELS;
-    for (size_t v = 0; v < s->value_count; v += step) {
-        fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", x_of(s, v), BOTTOM + 18);
-        sf_markup_text(out, s->values[v]);
+    double longest = 1;
+    for (size_t v = 0; v < s->value_count; v++) longest = fmax(longest, sf_name_width(s->values[v]) + 6);
+    const size_t step = (size_t)ceil((double)s->value_count * longest / (RIGHT - LEFT)); /* what there is room for */
+    for (size_t v = 0; v<s->value_count; v += step> 0 ? step : 1) {
+        fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", x_of(s, v), BOTTOM + 16);
+        sf_figure_name(out, s->values[v]);
         fputs("</text>\n", out);
     }
     fprintf(out, "<text class=\"axis\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", 0.5 * (LEFT + RIGHT),
-            BOTTOM + 38, s->setting->name);
+            BOTTOM + 34, s->setting->name);
 }
 
 static void draw_point(FILE *out, const sweep *s, size_t m, size_t v, double x, double y, const char *ink) {
@@ -161,7 +171,7 @@ static void draw_point(FILE *out, const sweep *s, size_t m, size_t v, double x, 
 }
 
 static void draw_mechanism(FILE *out, const sweep *s, size_t m, const sf_scale *y, bool standalone) {
-    const size_t style = style_of(s, m);
+    const size_t style = s->styles[m];
     double xs[MOST_VALUES], ys[MOST_VALUES];
     size_t count = 0;
     const sf_scale x = {.low = LEFT, .high = RIGHT, .from = LEFT, .to = RIGHT};
@@ -190,48 +200,56 @@ static void draw_mechanism(FILE *out, const sweep *s, size_t m, const sf_scale *
     fputs("</g>\n", out);
 }
 
-enum { KEY_COLUMNS = 3, KEY_ROW = 24 };
-
-static int keys_height(const sweep *s) {
-    return KEY_ROW * (int)((s->mechanism_count + KEY_COLUMNS - 1) / KEY_COLUMNS) + 10;
-}
-
-static void draw_keys(FILE *out, const sweep *s, bool standalone) {
-    for (size_t m = 0; m < s->mechanism_count; m++) {
-        const size_t style = style_of(s, m);
-        const int x = LEFT + (int)(m % KEY_COLUMNS) * (SF_FIGURE_WIDTH - LEFT) / KEY_COLUMNS;
-        const int y = SF_FIGURE_HEIGHT + 8 + (int)(m / KEY_COLUMNS) * KEY_ROW;
-        fprintf(out, "<g class=\"c%zu d%zu\"><path class=\"line\" d=\"M%d %dh26\"", sf_style_colour(style),
-                sf_style_dash(style), x, y);
-        sf_style_paint(out, style, false, standalone);
-        fprintf(out, "/><text class=\"key\" x=\"%d\" y=\"%d\">", x + 33, y + 4);
-        sf_figure_name(out, s->mechanisms[m]);
-        fputs("</text></g>\n", out);
-    }
-}
-
 static void make_title(char out[SF_TITLE_SIZE], const sweep *s) {
     char goal[SF_CRITERION_SIZE];
     snprintf(out, SF_TITLE_SIZE, "Epochs to %s", sf_criterion_name(goal, sf_study_criterion(s->study)));
 }
 
+/* Where each mechanism converges soonest. */
+static void describe(char out[SF_ABOUT_SIZE], const sweep *s, size_t from, const char *title) {
+    size_t used =
+        (size_t)snprintf(out, SF_ABOUT_SIZE, "%.300s: %s by %s. Soonest:", sf_study_group(s->study, from)->task, title,
+                         s->setting->name);
+    for (size_t m = 0; m < s->mechanism_count && used + SF_TEXT_SIZE + 120 < SF_ABOUT_SIZE; m++) {
+        size_t best = s->value_count;
+        for (size_t v = 0; v < s->value_count; v++)
+            if (isfinite(epochs_of(s, m, v)) && (best == s->value_count || epochs_of(s, m, v) < epochs_of(s, m, best)))
+                best = v;
+        used += (size_t)snprintf(out + used, SF_ABOUT_SIZE - used, "%s %.60s ", m > 0 ? ";" : "", s->mechanisms[m]);
+        if (best < s->value_count)
+            used += (size_t)snprintf(out + used, SF_ABOUT_SIZE - used, "%.4g epochs at %.60s", epochs_of(s, m, best),
+                                     s->values[best]);
+        else
+            used += (size_t)snprintf(out + used, SF_ABOUT_SIZE - used, "not reached");
+    }
+    snprintf(out + used, SF_ABOUT_SIZE - used, ".");
+}
+
 static void draw(FILE *out, const sweep *s, size_t from, bool standalone) {
     bool some_not_reached;
-    char title[SF_TITLE_SIZE], label[SF_TITLE_SIZE + SF_TEXT_SIZE];
+    char title[SF_TITLE_SIZE], about[SF_ABOUT_SIZE];
+    sf_key keys[SF_MOST_SERIES];
     const sf_scale y = scale_of(s, &some_not_reached), x = {.low = 0, .high = 1, .from = LEFT, .to = RIGHT};
-    const int height = SF_FIGURE_HEIGHT + keys_height(s);
+    for (size_t m = 0; m < s->mechanism_count; m++) keys[m] = (sf_key){s->mechanisms[m], s->styles[m]};
+    const int height = HEIGHT + (standalone ? sf_keys_height(keys, s->mechanism_count, WIDTH) : 0);
     make_title(title, s);
-    snprintf(label, sizeof label, "%s by %s", title, s->setting->name);
-    sf_figure_open(out, sf_study_group(s->study, from)->task, label, height, standalone);
-    fputs(">\n", out);
-    if (standalone) sf_figure_style_alone(out, height);
-    sf_svg_axis(out, &x, &y, false, false, title);
+    describe(about, s, from, title);
+    sf_svg_open(out, WIDTH, height, about, standalone);
+    fputs(standalone ? ">\n" : " data-marks=\"\">\n", out);
+    if (standalone) sf_svg_style_alone(out, WIDTH, height);
+    sf_svg_axis(out, &x, &y, false, false, "epochs to converge");
     draw_values(out, s);
-    if (some_not_reached)
-        fprintf(out, "<text class=\"tick\" x=\"%d\" y=\"%d\">not reached</text>\n", LEFT - 60, TOP + 12);
+    if (some_not_reached) fprintf(out, "<text class=\"tick\" x=\"2\" y=\"%d\">not reached</text>\n", TOP + 12);
     for (size_t m = 0; m < s->mechanism_count; m++) draw_mechanism(out, s, m, &y, standalone);
-    draw_keys(out, s, standalone);
+    if (standalone) sf_keys_draw(out, keys, s->mechanism_count, WIDTH, HEIGHT);
     fputs("</svg>\n", out);
+}
+
+/* Which colour is which mechanism, below the figure of a page. */
+static void print_names(FILE *out, const sweep *s) {
+    fputs("<ul class=\"legend\">\n", out);
+    for (size_t m = 0; m < s->mechanism_count; m++) sf_legend_item(out, s->styles[m], SF_NO_SWITCH, s->mechanisms[m]);
+    fputs("</ul>\n", out);
 }
 
 static void write_csv(FILE *out, const sweep *s) {
@@ -287,12 +305,15 @@ static sf_status print_sweep(void *context, const sweep *s) {
     make_title(title, s);
     if (!p->headed) fputs("<h3>What is the effect of the setting?</h3>\n<div class=\"figures sweeps\">\n", p->out);
     p->headed = true;
-    fprintf(p->out,
-            "<figure id=\"" STEM "%s-%zu\">\n<figcaption><b>%s by %s</b> Median over seeds, at the best of the other "
-            "settings if several vary.</figcaption>\n",
-            s->setting->name, p->from, title, s->setting->name);
+    char name[SF_TEXT_SIZE], caption[SF_TITLE_SIZE + SF_TEXT_SIZE];
+    snprintf(name, sizeof name, STEM "%s", s->setting->name);
+    snprintf(caption, sizeof caption, "%s by %s", title, s->setting->name);
+    sf_figure_begin(p->out, name, p->from, caption,
+                    "Does another value of this setting help, and does it help one mechanism more than another? Median "
+                    "over seeds, at the best of the other settings if several vary.");
     draw(p->out, s, p->from, false);
-    fputs("</figure>\n", p->out);
+    print_names(p->out, s);
+    sf_figure_end(p->out);
     return SF_OK;
 }
 

@@ -5,10 +5,11 @@
 #include "base/elementary.h"
 #include "base/memory.h"
 #include "report/contour.h"
+#include "report/figure.h"
 #include "report/svg.h"
 
-enum { WIDTH = 460, HEIGHT = 400, LEFT = 58, TOP = 14, SIDE = 330, BAR_LEFT = LEFT + SIDE + 18, BAR_WIDTH = 14 };
-enum { COLOURS = 40, MOST_CELLS = 256 };
+enum { WIDTH = 340, HEIGHT = 264, LEFT = 54, TOP = 10, SIDE = 210, BAR_LEFT = LEFT + SIDE + 12, BAR_WIDTH = 12 };
+enum { COLOURS = 40, MOST_CELLS = 256, MOST_READ = 48 };
 
 typedef struct colour {
     double red, green, blue;
@@ -25,6 +26,12 @@ static colour colour_at(double share) {
     const colour a = anchors[below], b = anchors[below + 1];
     return (colour){a.red + part * (b.red - a.red), a.green + part * (b.green - a.green),
                     a.blue + part * (b.blue - a.blue)};
+}
+
+void sf_surface_open_svg(FILE *out, int width, int height, const char *title, bool standalone) {
+    sf_svg_open(out, width, height, title, standalone);
+    fputs(">\n", out);
+    if (standalone) sf_svg_style_alone(out, width, height);
 }
 
 static void print_colour(FILE *out, double share) {
@@ -203,11 +210,13 @@ static void draw_bar(FILE *out, const map *m, const level *levels, size_t count)
         fputs("\"/>\n", out);
     }
     fputs("</g>\n", out);
+    double last = INFINITY; /* the place of the last number: they do not lie on one another */
     for (size_t i = 0; i < count; i++) {
         const double at = sf_scale_place(&bar, levels[i].value);
         fprintf(out, "<path d=\"M%d %.1fh%d\" stroke=\"%s\" stroke-opacity=\"0.75\" stroke-width=\"%s\"/>\n", BAR_LEFT,
                 at, BAR_WIDTH, ink_on(shade(m, levels[i].value)), width_of(&levels[i]));
-        if (!levels[i].named) continue;
+        if (!levels[i].named || fabs(at - last) < 14) continue;
+        last = at;
         fprintf(out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\">", BAR_LEFT + BAR_WIDTH + 5, at + 4);
         sf_svg_tick(out, levels[i].value, m->scale.is_log);
         fputs("</text>\n", out);
@@ -230,13 +239,13 @@ static void draw_ticks(FILE *out, const map *m) {
                 "<path class=\"grid\" d=\"M%.1f %dv5M%d %.1fh-5\"/><text class=\"tick\" x=\"%.1f\" y=\"%d\" "
                 "text-anchor=\"middle\">%.6g</text><text class=\"tick\" x=\"%d\" y=\"%.1f\" "
                 "text-anchor=\"end\">%.6g</text>\n",
-                x, TOP + SIDE, LEFT, y, x, TOP + SIDE + 19, ticks[i], LEFT - 8, y + 4, ticks[i]);
+                x, TOP + SIDE, LEFT, y, x, TOP + SIDE + 17, ticks[i], LEFT - 8, y + 4, ticks[i]);
     }
     fprintf(out,
             "<text class=\"axis\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">first direction</text>"
-            "<text class=\"axis\" transform=\"translate(16 %d) rotate(-90)\" text-anchor=\"middle\">second "
+            "<text class=\"axis\" transform=\"translate(12 %d) rotate(-90)\" text-anchor=\"middle\">second "
             "direction</text>\n",
-            LEFT + SIDE / 2, TOP + SIDE + 40, TOP + SIDE / 2);
+            LEFT + SIDE / 2, TOP + SIDE + 36, TOP + SIDE / 2);
 }
 
 static sf_status draw_map(FILE *out, const map *m) {
@@ -256,6 +265,37 @@ static sf_status draw_map(FILE *out, const map *m) {
     return SF_OK;
 }
 
+/* The values of the map, coarser where it is fine, for whoever points at it: rows from the bottom. */
+static void print_values(FILE *out, const map *m) {
+    const size_t step = (m->cells + MOST_READ - 1) / MOST_READ, side = (m->cells + step - 1) / step;
+    fprintf(
+        out,
+        " data-map=\"%zu\" data-left=\"%d\" data-right=\"%d\" data-top=\"%d\" data-bottom=\"%d\" data-extent=\"%g\" "
+        "data-unit=\"%s\" data-values=\"",
+        side, LEFT, LEFT + SIDE, TOP, TOP + SIDE, m->surface->extent,
+        m->quantity == SF_SURFACE_LOSS ? "loss" : "accuracy, %");
+    for (size_t row = 0; row < side; row++)
+        for (size_t column = 0; column < side; column++) {
+            const size_t at = row * step * m->step * m->surface->grid + column * step * m->step;
+            const char *gap = row + column > 0 ? " " : "";
+            if (isnan(m->surface->losses[at]))
+                fprintf(out, "%s-", gap);
+            else
+                fprintf(out, "%s%.3g", gap, m->values[at]);
+        }
+    fputc('"', out);
+}
+
+static void describe(char out[SF_ABOUT_SIZE], const sf_surface *s, const char *title, sf_surface_quantity quantity) {
+    if (quantity == SF_SURFACE_ACCURACY)
+        snprintf(out, SF_ABOUT_SIZE, "%s. %.3g %% at the weights themselves.", title, s->centre_accuracy);
+    else if (isnan(s->least) || !isfinite(s->centre_loss))
+        snprintf(out, SF_ABOUT_SIZE, "%s. The loss at the weights themselves is not finite.", title);
+    else
+        snprintf(out, SF_ABOUT_SIZE, "%s. %.3g at the weights themselves, from %.3g to %.3g on the plane.", title,
+                 s->centre_loss, s->least, s->most);
+}
+
 sf_status sf_surface_draw(FILE *out, const sf_landscape *landscape, size_t i, sf_surface_quantity quantity,
                           bool standalone) {
     char name[SF_SURFACE_NAME_SIZE], title[SF_SURFACE_NAME_SIZE + 64];
@@ -267,11 +307,16 @@ sf_status sf_surface_draw(FILE *out, const sf_landscape *landscape, size_t i, sf
     sf_status status = open_map(&m, landscape, i, quantity);
     if (status == SF_OK) {
         const int height = HEIGHT + (standalone ? 24 : 0);
-        sf_surface_open_svg(out, WIDTH, height, title, standalone);
+        char about[SF_ABOUT_SIZE];
+        describe(about, m.surface, title, quantity);
+        sf_svg_open(out, WIDTH, height, about, standalone);
+        if (!standalone) print_values(out, &m);
+        fputs(">\n", out);
+        if (standalone) sf_svg_style_alone(out, WIDTH, height);
         status = draw_map(out, &m);
         if (standalone) {
-            fprintf(out, "<text class=\"key\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">", LEFT + SIDE / 2, HEIGHT + 8);
-            sf_markup_text(out, title);
+            fprintf(out, "<text class=\"key\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">", WIDTH / 2, HEIGHT + 10);
+            sf_figure_name(out, title);
             fputs("</text>\n", out);
         }
         fputs("</svg>\n", out);

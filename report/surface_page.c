@@ -6,12 +6,10 @@
 
 #include "io/atomic_file.h"
 #include "report/figure.h"
+#include "report/page.h"
 #include "report/surface_figure.h"
 #include "report/svg.h"
 #include "semfocus/report.h"
-#include "semfocus/version.h"
-
-extern const char sf_page_css[], sf_page_js[]; /* page.css and page.js */
 
 static void print_head(FILE *out, const sf_landscape *landscape) {
     const size_t count = sf_landscape_count(landscape);
@@ -19,15 +17,11 @@ static void print_head(FILE *out, const sf_landscape *landscape) {
     const time_t now = time(NULL);
     struct tm parts;
     if (gmtime_r(&now, &parts) != NULL) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &parts);
-    fprintf(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-        "<meta name=\"generator\" content=\"semfocus " SF_VERSION "\">\n"
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-        "<meta name=\"color-scheme\" content=\"light dark\">\n<title>semfocus landscape</title>\n<style>\n%s</style>\n"
-        "</head>\n<body>\n<header>\n<h1>How steep is the loss around the weights?</h1>\n<p class=\"lead\">%zu run%s. "
-        "<span class=\"time\">%s</span></p>\n</header>\n<main>\n<section class=\"task\">\n",
-        sf_page_css, count, count == 1 ? "" : "s", date);
+    sf_page_open(out, "semfocus landscape", "How steep is the loss around the weights?");
+    fprintf(out,
+            "<p class=\"lead\">%zu run%s. <span class=\"time\">%s</span></p>\n</header>\n<main>\n<section "
+            "class=\"task\">\n",
+            count, count == 1 ? "" : "s", date);
 }
 
 /* Without large numbers: one run and one pair of directions are an observation, no finding. */
@@ -61,7 +55,7 @@ static sf_status print_maps(FILE *out, const sf_landscape *landscape, sf_surface
     fputs("<div class=\"figures\">\n", out);
     for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
         const sf_surface *surface = sf_landscape_surface(landscape, i);
-        fputs("<figure style=\"max-width:40rem\">\n<figcaption><b>", out);
+        fputs("<figure data-file=\"surface\">\n<figcaption><b>", out);
         print_name(out, landscape, i);
         fprintf(out, "</b> %s. Cross: the weights%s.",
                 quantity == SF_SURFACE_LOSS ? "Training loss" : "Training accuracy, %",
@@ -79,20 +73,16 @@ static sf_status print_maps(FILE *out, const sf_landscape *landscape, sf_surface
 static void print_legend(FILE *out, const sf_landscape *landscape) {
     fputs("<ul class=\"legend\">\n", out);
     for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
-        const size_t style = sf_landscape_surface(landscape, i)->style;
-        fprintf(out,
-                "<li class=\"c%zu d%zu\" data-series=\"%zu\"><svg viewBox=\"0 0 30 10\"><path class=\"line\" d=\"M1 "
-                "5H29\"/></svg>",
-                sf_style_colour(style), sf_style_dash(style), i);
-        print_name(out, landscape, i);
-        fputs("</li>\n", out);
+        char name[SF_SURFACE_NAME_SIZE];
+        sf_surface_name(name, landscape, i);
+        sf_legend_item(out, sf_landscape_surface(landscape, i)->style, i, name);
     }
     fputs("</ul>\n", out);
 }
 
 static sf_status print_curves(FILE *out, const sf_landscape *landscape) {
     print_legend(out, landscape);
-    fputs("<figure style=\"max-width:52rem\">\n<figcaption><b>Estimated Lipschitz constants</b> Quantiles over the "
+    fputs("<figure data-file=\"lipschitz\">\n<figcaption><b>Estimated Lipschitz constants</b> Quantiles over the "
           "pairs of neighbouring points "
           "inside the square.</figcaption>\n",
           out);
@@ -109,7 +99,8 @@ static void print_cell(FILE *out, double value) {
 }
 
 static void print_table(FILE *out, const sf_landscape *landscape) {
-    fputs("<div class=\"scroll\"><table>\n<thead><tr><th rowspan=\"2\" scope=\"col\">run</th>"
+    fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Losses and Lipschitz constants by "
+          "run\"><table>\n<thead><tr><th rowspan=\"2\" scope=\"col\">run</th>"
           "<th rowspan=\"2\" scope=\"col\">epoch</th><th colspan=\"3\" scope=\"colgroup\">training loss</th>"
           "<th rowspan=\"2\" scope=\"col\">accuracy of the weights, %</th><th rowspan=\"2\" scope=\"col\">points not "
           "finite</th><th colspan=\"4\" scope=\"colgroup\">estimated Lipschitz constants, largest square</th></tr>\n"
@@ -154,11 +145,12 @@ static void print_ending(FILE *out, const sf_landscape *landscape, const char *c
             "<div><dt>extent</dt><dd>±%.6g</dd></div>\n<div><dt>training sequences</dt><dd>",
             s->grid, s->grid, s->extent);
     print_samples(out, landscape);
-    fprintf(out, "</dd></div>\n<div><dt>direction seed</dt><dd>%lu</dd></div>\n</dl>\n<pre><code>",
+    fprintf(out,
+            "</dd></div>\n<div><dt>direction seed</dt><dd>%lu</dd></div>\n</dl>\n<div class=\"command\"><pre><code>",
             (unsigned long)s->seed);
     sf_markup_text(out, command);
     fputs(
-        "</code></pre>\n"
+        "</code></pre></div>\n"
         "</section>\n"
         "<section>\n"
         "<h2>How to read this page</h2>\n"
@@ -176,10 +168,9 @@ static void print_ending(FILE *out, const sf_landscape *landscape, const char *c
         "alone and did not diverge are compared. Where a top-k mechanism changes its kept keys, the loss jumps, "
         "and the estimate grows as the grid gets finer. Models of one shape have the same directions, but "
         "these are one pair of many, and each model is one run: an observation, not a test.</p>\n"
-        "</section>\n"
-        "</main>\n",
+        "</section>\n",
         out);
-    fprintf(out, "<script>\n%s</script>\n</body>\n</html>\n", sf_page_js);
+    sf_page_close(out);
 }
 
 static sf_status print_page(FILE *out, const sf_landscape *landscape, const char *command) {

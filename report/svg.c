@@ -89,40 +89,71 @@ void sf_markup_text(FILE *out, const char *text) {
     }
 }
 
+/* "10⁻³" and "5·10⁻³" outside of the range that plain numbers show well. */
+static void tick_text(char out[SF_TICK_SIZE], double tick, bool is_log) {
+    static const char *const digits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+    if (!is_log || (tick >= 1e-3 && tick <= 1e4)) {
+        snprintf(out, SF_TICK_SIZE, "%.6g", tick);
+        return;
+    }
+    const double power = floor(sf_log10(tick) + 1e-9), factor = tick / sf_pow(10, power);
+    char plain[8];
+    int used = factor > 1.5 ? snprintf(out, SF_TICK_SIZE, "%.0f·10", factor) : snprintf(out, SF_TICK_SIZE, "10");
+    snprintf(plain, sizeof plain, "%.0f", power);
+    for (const char *at = plain; *at != '\0'; at++)
+        used += snprintf(out + used, SF_TICK_SIZE - (size_t)used, "%s", *at == '-' ? "⁻" : digits[*at - '0']);
+}
+
 void sf_svg_tick(FILE *out, double tick, bool is_log) {
-    if (is_log && (tick < 1e-3 || tick > 1e4)) {
-        const double power = floor(sf_log10(tick) + 1e-9), factor = tick / sf_pow(10, power);
-        if (factor > 1.5) fprintf(out, "%.0f·", factor);
-        fprintf(out, "10<tspan dy=\"-5\" font-size=\"9\">%.0f</tspan>", power);
-    } else
-        fprintf(out, "%.6g", tick);
+    char text[SF_TICK_SIZE];
+    tick_text(text, tick, is_log);
+    fputs(text, out);
+}
+
+static double text_width(const char *text) {
+    double width = 0;
+    for (; *text != '\0'; text++) width += ((unsigned char)*text & 0xC0) != 0x80 ? 7.2 : 0;
+    return width;
+}
+
+/* Whether the label of a tick at this place is clear of the one before; keeps where it ends. */
+static bool has_room(double *end, double at, const char *label, bool horizontal) {
+    const double half = horizontal ? 0.5 * text_width(label) + 3 : 8;
+    const double begin = horizontal ? at - half : -at - half; /* places of a vertical axis descend */
+    if (begin < *end) return false;
+    *end = begin + 2 * half;
+    return true;
 }
 
 void sf_svg_axis(FILE *out, const sf_scale *x, const sf_scale *y, bool horizontal, bool whole, const char *title) {
     const sf_scale *scale = horizontal ? x : y;
-    double ticks[SF_MOST_TICKS];
-    const size_t count = sf_scale_ticks(ticks, scale, horizontal ? 8 : 5, whole);
+    double ticks[SF_MOST_TICKS], end = -INFINITY;
+    const double pixels = fabs(scale->to - scale->from);
+    const size_t wanted = (size_t)fmax(2, horizontal ? fmin(8, pixels / 48) : fmin(5, pixels / 28));
+    const size_t count = sf_scale_ticks(ticks, scale, wanted, whole);
     for (size_t i = 0; i < count; i++) {
         const double at = sf_scale_place(scale, ticks[i]);
+        char label[SF_TICK_SIZE];
+        tick_text(label, ticks[i], scale->is_log);
+        if (!has_room(&end, at, label, horizontal)) continue;
         if (horizontal)
             fprintf(out,
                     "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
-                    "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">",
-                    at, at, y->from, y->to, at, y->from + 18);
+                    "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n",
+                    at, at, y->from, y->to, at, y->from + 16, label);
         else
             fprintf(out,
                     "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
-                    "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">",
-                    x->from, x->to, at, at, x->from - 8, at + 4);
-        sf_svg_tick(out, ticks[i], scale->is_log);
-        fputs("</text>\n", out);
+                    "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                    x->from, x->to, at, at, x->from - 6, at + 4, label);
     }
+    if (*title == '\0') return;
     if (horizontal)
         fprintf(out, "<text class=\"axis\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", 0.5 * (x->from + x->to),
-                y->from + 38);
+                y->from + 34);
     else
-        fprintf(out, "<text class=\"axis\" transform=\"translate(16 %.1f) rotate(-90)\" text-anchor=\"middle\">",
-                0.5 * (y->from + y->to));
+        fprintf(out, "<text class=\"axis\" transform=\"translate(%.1f %.1f) rotate(-90)\" text-anchor=\"middle\">",
+                x->from - 44, 0.5 * (y->from + y->to));
     sf_markup_text(out, title);
     fputs("</text>\n", out);
 }

@@ -22,8 +22,10 @@ size_t sf_scale_ticks(double ticks[SF_MOST_TICKS], const sf_scale *scale, size_t
 void sf_markup_text(FILE *out, const char *text);
 
 /* The number beside a tick. */
+enum { SF_TICK_SIZE = 40 };
 void sf_svg_tick(FILE *out, double tick, bool is_log);
-/* Grid lines and labels along the bottom (horizontal) or left edge of the rectangle the scales span. */
+/* Grid lines and labels along the bottom (horizontal) or left edge of the rectangle the scales span, no more than there
+ * is room for. */
 void sf_svg_axis(FILE *out, const sf_scale *x, const sf_scale *y, bool horizontal, bool whole, const char *title);
 /* "M10 20L30 40..." through count points. */
 void sf_svg_path(FILE *out, const sf_scale *x, const sf_scale *y, const double *xs, const double *ys, size_t count);

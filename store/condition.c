@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "store/described_runs.h"
 
 enum { LONGEST_VALUE = 1 << 20, STEPS_BETWEEN_LOOKS = 10000 };
 
@@ -13,7 +14,9 @@ static int allow(void *context, int action, const char *first, const char *secon
                  const char *trigger) {
     (void)database, (void)trigger;
     sf_condition *condition = context;
-    if (action == SQLITE_READ && first != NULL && strcmp(first, "runs") != 0) condition->reads_rows = true;
+    if (action == SQLITE_READ && first != NULL && *first != '\0' && strcmp(first, "runs") != 0 &&
+        strcmp(first, "labels") != 0)
+        condition->reads_rows = true;
     if (action == SQLITE_FUNCTION)
         return strcmp(second, "load_extension") == 0 || strcmp(second, "fts3_tokenizer") == 0 ? SQLITE_DENY : SQLITE_OK;
     return action == SQLITE_SELECT || action == SQLITE_READ || action == SQLITE_RECURSIVE ? SQLITE_OK : SQLITE_DENY;
@@ -67,21 +70,26 @@ static sf_status failure(const sf_condition *condition) {
 /* The text is pasted between parentheses. It cannot close them early, since it must also be valid without them; a
  * comment at its end cannot hide the closing one, since that is on a line of its own. */
 static bool is_condition(const sf_condition *condition) {
-    char sql[2048];
-    const int length = snprintf(sql, sizeof sql, "SELECT CASE WHEN %s\n THEN 1 END FROM runs", condition->where);
+    char *sql = sqlite3_mprintf("SELECT CASE WHEN %s\n THEN 1 END FROM %s", condition->where, sf_described_runs());
     sqlite3_stmt *statement = NULL;
-    const int code = sqlite3_prepare_v2(condition->db->handle, sql, -1, &statement, NULL);
+    const int code = sql != NULL ? sqlite3_prepare_v2(condition->db->handle, sql, -1, &statement, NULL) : SQLITE_NOMEM;
     sqlite3_finalize(statement);
-    return code == SQLITE_OK && length < (int)sizeof sql;
+    sqlite3_free(sql);
+    return code == SQLITE_OK;
 }
 
 static sf_status prepare(sqlite3_stmt **out, sf_condition *condition, const char *select, const char *order) {
-    char sql[3072];
     const char *rest = "";
     condition->began = sf_clock_seconds();
-    snprintf(sql, sizeof sql, "%s WHERE (%s\n) %s", select, condition->where, order);
-    if (sqlite3_prepare_v2(condition->db->handle, sql, -1, out, &rest) != SQLITE_OK) return failure(condition);
-    if (*rest == '\0' && sqlite3_stmt_readonly(*out) != 0 && is_condition(condition)) return SF_OK;
+    char *sql = sf_described_runs() != NULL ? sqlite3_mprintf("%s FROM %s WHERE (%s\n) %s", select, sf_described_runs(),
+                                                              condition->where, order)
+                                            : NULL;
+    if (sql == NULL) return sf_fail(SF_NO_MEMORY, "no memory left to look for runs");
+    const int code = sqlite3_prepare_v2(condition->db->handle, sql, -1, out, &rest);
+    const bool is_all = *rest == '\0';
+    sqlite3_free(sql);
+    if (code != SQLITE_OK) return failure(condition);
+    if (is_all && sqlite3_stmt_readonly(*out) != 0 && is_condition(condition)) return SF_OK;
     if (is_damage(sqlite3_errcode(condition->db->handle) & 0xff)) return failure(condition);
     return refuse(condition, "this is more than one condition, or another kind of statement");
 }

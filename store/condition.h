@@ -15,9 +15,9 @@ typedef struct sf_condition {
     bool reads_rows; /* of other tables than runs */
 } sf_condition;
 
-/* Prepares `select` WHERE (where) `order`; NULL or "" selects every run, without a time limit. Text that is not one
- * valid condition is SF_BAD_INPUT with SQLite's reason. Until sf_condition_close(), only this statement may use the
- * database. */
+/* Prepares `select` FROM the runs, as store/described_runs.h has them, WHERE (where) `order`; NULL or "" selects every
+ * run, without a time limit. Text that is not one valid condition is SF_BAD_INPUT with SQLite's reason. Until
+ * sf_condition_close(), only this statement may use the database. */
 sf_status sf_condition_open(sqlite3_stmt **out, sf_condition *condition, const sf_database *db, const char *select,
                             const char *where, const char *order);
 /* The next row; *row false: there is none. SF_BAD_INPUT where the condition cannot be computed or takes too long. */

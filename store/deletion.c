@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "store/claim.h"
-#include "store/store_inside.h"
+#include "store/labels.h"
 
 /* Searches the rows, verified or not, without the index, which may be damaged. */
 static sf_status find(sf_stored_run *out, sf_store *store, const char *id) {
@@ -34,11 +34,13 @@ static sf_status delete_rows(sf_store *store, int64_t number) {
         "DELETE FROM findings WHERE run = ?",
         "DELETE FROM measures WHERE run = ?",
         "DELETE FROM epochs WHERE run = ?",
+        "DELETE FROM labels WHERE run = ?",
         "DELETE FROM runs WHERE number = ?",
     };
     SF_TRY(sf_store_execute(store, "REINDEX")); /* else a damaged index keeps its entry */
     for (size_t i = 0; i < sizeof deletions / sizeof *deletions; i++)
         SF_TRY(sf_database_run(&store->db, deletions[i], "i", number));
+    SF_TRY(sf_labels_seal(store));
     return sf_list_seal(store);
 }
 

@@ -9,6 +9,7 @@
 #include "base/stop.h"
 #include "base/text.h"
 #include "store/claim.h"
+#include "store/labels.h"
 #include "store/merge_sources.h"
 
 enum { MOST_RUNS = 128, OTHER_FILES = 64 };       /* of a batch, which has twice as many files open; open otherwise */
@@ -257,6 +258,18 @@ static sf_status merge_sources(merging *m) {
     return status;
 }
 
+/* In one transaction, after the runs: labels that were merged are those of all sources or of none. */
+static sf_status merge_labels(merging *m) {
+    sf_store *store;
+    sf_status status = sf_database_begin(&m->target->db);
+    if (status != SF_OK) return status;
+    for (size_t i = 0; i < m->sources.count && status == SF_OK; i++) {
+        status = sf_sources_lend(&store, &m->sources, i);
+        if (status == SF_OK) status = sf_labels_merge(m->target, store);
+    }
+    return sf_database_end(&m->target->db, status);
+}
+
 static sf_status count_target(merging *m) {
     sqlite3_stmt *row;
     bool found = false;
@@ -289,6 +302,7 @@ static sf_status merge_into(merging *m) {
     sf_status status = sf_store_execute(m->target, "PRAGMA synchronous = FULL");
     if (status == SF_OK) {
         status = merge_sources(m);
+        if (status == SF_OK) status = merge_labels(m);
         char message[SF_CONFLICT_SIZE];
         snprintf(message, sizeof message, "%s", sf_message());
         sf_merge_tidy(m->target);

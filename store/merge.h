@@ -25,6 +25,8 @@ sf_status sf_version_verify(const sf_version *version, const atomic_int *stop);
 enum { SF_CONFLICT_SIZE = 1024 };
 typedef struct sf_difference {       /* between two versions of a run */
     char conflict[SF_CONFLICT_SIZE]; /* a sentence about the first bit in which they differ; empty: none */
+    char where[128], values[2][64];  /* its parts: "epoch 3: tr_ce", and both values */
+    const struct sf_version *first;  /* whose value is the first */
     int preferred;                   /* whose entry and curve the merged run gets: below 0 a, above 0 b, 0 the same */
     size_t missing;                  /* measures, findings and points of surfaces that only b has */
 } sf_difference;

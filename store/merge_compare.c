@@ -58,6 +58,11 @@ static int order_of(sqlite3_stmt *a, sqlite3_stmt *b, int column) {
 static void note_conflict(sf_difference *out, const sf_version *a, const sf_version *b, const char *where,
                           const char *column, const char *a_value, const char *b_value) {
     const char *id = a->run.id;
+    const char *key = where + strspn(where, ", ");
+    snprintf(out->where, sizeof out->where, "%.80s%s%.40s", key, *key != '\0' ? ": " : "", column);
+    snprintf(out->values[0], sizeof out->values[0], "%s", a_value);
+    snprintf(out->values[1], sizeof out->values[1], "%s", b_value);
+    out->first = a;
     snprintf(out->conflict, sizeof out->conflict,
              "run %s%s: %s is %s in '%.200s' but %s in '%.200s'; a run has the same bits in every store, so one of "
              "them is wrong: delete the run there with 'semfocus delete %s --store STORE', then merge again",

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "store/labels.h"
 #include "store/merge.h"
 
 #define QUANTILES "q0, q1, q5, q10, q25, q50, q75, q90, q95, q99, q100"
@@ -262,8 +263,8 @@ static sf_status write_list(const sf_join *join, int64_t number) {
 static sf_status move_run(sf_join *join) {
     static const char *const moves[] = {
         "UPDATE runs SET number = ? WHERE number = ?", "UPDATE epochs SET run = ? WHERE run = ?",
-        "UPDATE measures SET run = ? WHERE run = ?", "UPDATE findings SET run = ? WHERE run = ?",
-        "UPDATE surfaces SET run = ? WHERE run = ?"};
+        "UPDATE measures SET run = ? WHERE run = ?",   "UPDATE findings SET run = ? WHERE run = ?",
+        "UPDATE surfaces SET run = ? WHERE run = ?",   "UPDATE labels SET run = ? WHERE run = ?"};
     const sf_store *store = join->target.store;
     const char *id = join->joined.id;
     const int64_t before = join->joined.number;
@@ -274,6 +275,7 @@ static sf_status move_run(sf_join *join) {
     SF_TRY(sf_list_read(&listed, store));
     listed += sf_listed_seal(join->joined.number, id, strlen(id)) - sf_listed_seal(before, id, strlen(id));
     SF_TRY(sf_list_write(store, listed));
+    SF_TRY(sf_labels_seal(store));
     return sf_run_seal_all(store, join->joined.number);
 }
 

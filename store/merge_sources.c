@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/stop.h"
 #include "base/version.h"
+#include "semfocus/labels.h"
 
 enum { MOST_OPEN = 8 }; /* each takes memory for pages and three open files */
 
@@ -134,6 +135,7 @@ static sf_status list_runs(sf_sources *sources, size_t i, sf_version *version) {
                  store->folder);
         sources->watch->on_note(sources->watch->context, note);
     }
+    sf_store_show_archived(store);
     sf_status status = sf_store_each_run(store, NULL, collect_number, &c);
     source->numbers = c.numbers;
     source->count = c.count;

@@ -387,17 +387,20 @@ sf_status sf_store_environment(char **out, sf_store *store, const char *id) {
     return read_text(out, store, id, "SELECT environment FROM runs WHERE id = ?");
 }
 
-sf_status sf_run_settings_read(sf_config *out, const char *id, const char *task, const char *text) {
+/* `listed`: for a listing, which also shows runs of plug-ins that are not loaded. */
+static sf_status read_settings(sf_config *out, const char *id, const char *task, const char *text, bool listed) {
     json_error_t error;
     json_t *settings = json_loads(text, 0, &error);
     if (settings == NULL && *error.text == '\0') /* jansson gives no message when out of memory */
         return sf_fail(SF_NO_MEMORY, "no memory left to read the settings of run %s", id);
     sf_config_init(out);
-    sf_status status = json_is_object(settings) ? sf_run_plugins_check(json_object_get(settings, "plugins"), id)
-                                                : sf_fail(SF_IO_ERROR, "the settings of run %s cannot be read", id);
+    sf_status status =
+        json_is_object(settings) ? SF_OK : sf_fail(SF_IO_ERROR, "the settings of run %s cannot be read", id);
+    if (status == SF_OK && !listed) status = sf_run_plugins_check(json_object_get(settings, "plugins"), id);
     const char *readout = json_string_value(json_object_get(settings, "readout")); /* the recipe of text depends on it */
     if (status == SF_OK && readout != NULL) status = sf_config_set(out, "readout", readout);
-    if (status == SF_OK) status = sf_run_data_recipe(out, task);
+    const sf_status recipe = status == SF_OK ? sf_run_data_recipe(out, task) : status;
+    if (!listed) status = recipe;
     const sf_setting *setting;
     for (size_t i = 0; status == SF_OK && (setting = sf_setting_at(i)) != NULL; i++) {
         if (setting->home != SF_IN_CONFIG) continue;
@@ -410,14 +413,26 @@ sf_status sf_run_settings_read(sf_config *out, const char *id, const char *task,
     return status;
 }
 
-sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *run) {
+sf_status sf_run_settings_read(sf_config *out, const char *id, const char *task, const char *text) {
+    return read_settings(out, id, task, text, false);
+}
+
+static sf_status read_config(sf_config *out, sf_store *store, const sf_stored_run *run, bool listed) {
     char *text;
     const sf_status read = read_text(&text, store, run->id, "SELECT settings FROM runs WHERE id = ?");
     if (read != SF_OK) {
         free(text);
         return read;
     }
-    const sf_status status = sf_run_settings_read(out, run->id, run->task, text);
+    const sf_status status = read_settings(out, run->id, run->task, text, listed);
     free(text);
     return status;
+}
+
+sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *run) {
+    return read_config(out, store, run, false);
+}
+
+sf_status sf_store_list_config(sf_config *out, sf_store *store, const sf_stored_run *run) {
+    return read_config(out, store, run, true);
 }

@@ -52,10 +52,16 @@
 /* Since schema 6: the id of a run that an earlier version entered, under another rule (store/identity.c). */
 #define SINCE_6 "earlier_id TEXT"
 
+/* Since schema 7: what people write on runs (store/labels.h). */
+#define LABELS                                                                                                         \
+    "CREATE TABLE labels ("                                                                                            \
+    "  run INTEGER NOT NULL REFERENCES runs(number), kind TEXT NOT NULL, value TEXT NOT NULL,"                         \
+    "  PRIMARY KEY (run, kind, value)) WITHOUT ROWID;"
+
 #define NEW_RUNS     "CREATE TABLE runs (" RUNS "," SINCE_5(" ", ",") ", " SINCE_6 ");"
 #define NEW_SURFACES "CREATE TABLE surfaces (" SURFACES "," SURFACES_SINCE_5(" ", ",") "," SURFACES_KEY ");"
 
-static const char newest[] = FACTS NEW_RUNS EPOCHS MEASURES NEW_SURFACES POINTS FINDINGS;
+static const char newest[] = FACTS NEW_RUNS EPOCHS MEASURES NEW_SURFACES POINTS FINDINGS LABELS;
 
 /* Each entry brings a store from the schema before it to its own; entries are only ever appended. */
 static const char *const migrations[] = {
@@ -65,6 +71,7 @@ static const char *const migrations[] = {
     FINDINGS,
     SINCE_5("ALTER TABLE runs ADD COLUMN ", ";") ";" SURFACES_SINCE_5("ALTER TABLE surfaces ADD COLUMN ", ";"),
     ("ALTER TABLE runs ADD COLUMN " SINCE_6), /* in parentheses: one string on purpose */
+    LABELS,
 };
 static_assert(sizeof migrations / sizeof *migrations == SF_SCHEMA, "a migration per schema");
 
@@ -91,7 +98,9 @@ static const char surfaces_without_seals[] =
 static const char no_surfaces[] =
     "ALTER TABLE temp.surfaces ADD COLUMN points_seal INTEGER; ALTER TABLE temp.surfaces ADD COLUMN seal INTEGER";
 
-#define OUR_TABLES "('facts', 'runs', 'epochs', 'measures', 'surfaces', 'surface_points', 'findings')"
+static const char no_labels[] = "CREATE TEMP TABLE labels (run INTEGER, kind TEXT, value TEXT)";
+
+#define OUR_TABLES "('facts', 'runs', 'epochs', 'measures', 'surfaces', 'surface_points', 'findings', 'labels')"
 
 static sf_status read_integer(int64_t *out, const sf_store *store, const char *sql) {
     sqlite3_stmt *statement;
@@ -117,7 +126,8 @@ static bool can_read(const sf_store *store, const char *sql) {
 bool sf_schema_is_newer_than(const sf_store *store, int64_t schema) {
     if (schema == 0) return false;
     return (schema < SF_SCHEMA_SEALED && can_read(store, "SELECT seal FROM main.runs")) ||
-           can_read(store, "SELECT earlier_id FROM main.runs");
+           (schema < SF_SCHEMA_NEW_IDS && can_read(store, "SELECT earlier_id FROM main.runs")) ||
+           (schema < SF_SCHEMA_LABELS && can_read(store, "SELECT run FROM main.labels"));
 }
 
 static sf_status seal_definitions(uint64_t *out, const sf_store *store) {
@@ -162,6 +172,14 @@ sf_status sf_list_write(const sf_store *store, uint64_t seal) {
     return write_fact(store, "runs", seal);
 }
 
+sf_status sf_labels_seal_read(uint64_t *seal, const sf_store *store) {
+    return read_fact(seal, store, "labels");
+}
+
+sf_status sf_labels_seal_write(const sf_store *store, uint64_t seal) {
+    return write_fact(store, "labels", seal);
+}
+
 sf_status sf_schema_verify(const sf_store *store) {
     uint64_t made, found;
     SF_TRY(read_fact(&made, store, "schema"));
@@ -177,7 +195,7 @@ sf_status sf_schema_bring_forward(sf_store *store, bool verified) {
     SF_TRY(sf_database_begin(&store->db));
     int64_t schema = 0;
     sf_status status = sf_schema_version(&schema, store); /* another process may have been faster */
-    if (status == SF_OK && schema == SF_SCHEMA_SEALED && verified) status = sf_list_verify(store);
+    if (status == SF_OK && schema >= SF_SCHEMA_SEALED && schema < SF_SCHEMA && verified) status = sf_list_verify(store);
     if (status == SF_OK && schema == 0) status = sf_store_execute(store, newest);
     for (int64_t i = schema; i > 0 && i < SF_SCHEMA && status == SF_OK; i++)
         status = sf_store_execute(store, migrations[i]);
@@ -189,7 +207,8 @@ sf_status sf_schema_bring_forward(sf_store *store, bool verified) {
     if (status == SF_OK) status = seal_definitions(&definitions, store);
     if (status == SF_OK) status = write_fact(store, "schema", definitions);
     if (status == SF_OK && schema < SF_SCHEMA_SEALED) status = sf_store_seal_all(store);
-    if (status == SF_OK && schema > 0 && schema < SF_SCHEMA)
+    if (status == SF_OK && schema < SF_SCHEMA_LABELS) status = sf_labels_seal_write(store, 0);
+    if (status == SF_OK && schema > 0 && schema < SF_SCHEMA_NEW_IDS)
         status = sf_ids_renew(store, schema < SF_SCHEMA_SEALED ? SF_RUN_SEALED_COLUMNS : SF_RUN_SEALED_COLUMNS_5);
     return sf_database_end(&store->db, status);
 }
@@ -222,6 +241,8 @@ static sf_status stand_in_for_seals(const sf_store *store, int64_t schema) {
 
 sf_status sf_schema_stand_in(const sf_store *store, int64_t schema) {
     SF_TRY(sf_store_execute(store, "PRAGMA temp_store = MEMORY"));
+    SF_TRY(sf_store_execute(store, no_labels));
+    if (schema >= SF_SCHEMA_NEW_IDS) return SF_OK;
     if (schema < SF_SCHEMA_SEALED) SF_TRY(stand_in_for_seals(store, schema));
     SF_TRY(sf_store_execute(store, new_ids));
     SF_TRY(sf_ids_foretell(store));

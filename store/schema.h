@@ -4,7 +4,8 @@
 
 #include "store/store_inside.h"
 
-enum { SF_SCHEMA = 6, SF_SCHEMA_SEALED = 5 }; /* the newest; the first with seals */
+/* The newest; the first with seals, with the ids of today, with labels. */
+enum { SF_SCHEMA = 7, SF_SCHEMA_SEALED = 5, SF_SCHEMA_NEW_IDS = 6, SF_SCHEMA_LABELS = 7 };
 
 sf_status sf_schema_version(int64_t *out, const sf_store *store);
 /* Brings the store to the newest schema, in one transaction: seals what had no seals, gives runs their new ids.

@@ -23,7 +23,8 @@ typedef enum sf_seal_kind {
     SF_SEAL_RUN,
     SF_SEAL_SURFACE,
     SF_SEAL_LISTED,
-    SF_SEAL_SCHEMA
+    SF_SEAL_SCHEMA,
+    SF_SEAL_LABEL
 } sf_seal_kind;
 
 #define SF_SEAL_NULL UINT64_C(0x6e756c6c6e756c6c)

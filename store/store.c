@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "store/claim.h"
 #include "store/condition.h"
+#include "store/labels.h"
 #include "store/new_ids.h"
 #include "store/schema.h"
 #include "tasks/corpus.h"
@@ -79,7 +80,7 @@ static sf_status open_earlier(sf_store *store, int64_t schema, sf_store_access a
                        store->folder, (long long)schema);
     if (!is_for_writing(access)) {
         SF_TRY(sf_schema_stand_in(store, schema));
-        store->stands_in = true;
+        store->stands_in = schema < SF_SCHEMA_NEW_IDS;
         return SF_OK;
     }
     if (schema > 0) SF_TRY(sf_store_check_numerics(store)); /* before anything is changed */
@@ -89,13 +90,14 @@ static sf_status open_earlier(sf_store *store, int64_t schema, sf_store_access a
                        "new schema; wait until that ends, then the same command goes on",
                        store->folder);
     SF_TRY(sf_schema_bring_forward(store, access == SF_STORE_WRITE));
-    store->sealed = true;
+    store->sealed = store->has_labels = true;
     return SF_OK;
 }
 
 static sf_status verify_list(sf_store *store) {
     SF_TRY(sf_store_freeze(store));
-    const sf_status status = sf_list_verify(store);
+    sf_status status = sf_list_verify(store);
+    if (status == SF_OK) status = sf_labels_verify(store);
     sf_store_unfreeze(store);
     return status;
 }
@@ -115,6 +117,7 @@ static sf_status check_versions(sf_store *store, sf_store_access access) {
         return sf_fail(SF_UNSUPPORTED, "the store '%s' has schema %lld but this program knows %d; use a newer semfocus",
                        store->folder, (long long)schema, (int)SF_SCHEMA);
     store->sealed = schema >= SF_SCHEMA_SEALED;
+    store->has_labels = schema >= SF_SCHEMA_LABELS;
     if (schema < SF_SCHEMA) SF_TRY(open_earlier(store, schema, access));
     if (store->sealed && (access == SF_STORE_READ || access == SF_STORE_WRITE)) SF_TRY(verify_list(store));
     if (access != SF_STORE_WRITE) return SF_OK;
@@ -264,13 +267,15 @@ void sf_store_close(sf_store *store) {
     sf_release(store);
 }
 
+/* What follows a condition. */
+static const char in_order[] = "ORDER BY number", not_archived[] = "AND NOT archived ORDER BY number";
+
 /* Verifies the runs it goes through; *listed is the seal of their list. */
-static sf_status go_through(uint64_t *listed, sf_store *store, const char *where, bool rows,
+static sf_status go_through(uint64_t *listed, sf_store *store, const char *where, const char *and_more, bool rows,
                             void (*each)(void *context, const sf_stored_run *run), void *context) {
     sf_condition condition;
     sqlite3_stmt *statement;
-    SF_TRY(sf_condition_open(&statement, &condition, &store->db, "SELECT " SF_RUN_COLUMNS " FROM runs", where,
-                             "ORDER BY number"));
+    SF_TRY(sf_condition_open(&statement, &condition, &store->db, "SELECT " SF_RUN_COLUMNS, where, and_more));
     sf_stored_run *run = NULL; /* too large for a thread's stack frame */
     bool row = true;
     sf_status status = SF_NEW(&run, 1);
@@ -291,7 +296,7 @@ static sf_status go_through(uint64_t *listed, sf_store *store, const char *where
 static sf_status go_through_all(sf_store *store, bool rows, void (*each)(void *context, const sf_stored_run *run),
                                 void *context) {
     uint64_t found, listed;
-    SF_TRY(go_through(&found, store, NULL, rows, each, context));
+    SF_TRY(go_through(&found, store, NULL, in_order, rows, each, context));
     if (!store->sealed) return SF_OK;
     SF_TRY(sf_list_read(&listed, store));
     return found == listed ? SF_OK : sf_list_damaged(store);
@@ -304,18 +309,23 @@ static sf_status go_through_some(sf_store *store, const char *where,
     sf_condition condition;
     sqlite3_stmt *statement;
     uint64_t ignored;
-    SF_TRY(sf_condition_open(&statement, &condition, &store->db, "SELECT number FROM runs", where, ""));
+    SF_TRY(sf_condition_open(&statement, &condition, &store->db, "SELECT number", where, ""));
     sf_condition_close(&condition, statement);
     SF_TRY(go_through_all(store, condition.reads_rows, NULL, NULL));
-    return go_through(&ignored, store, where, false, each, context);
+    return go_through(&ignored, store, where, store->shows_archived ? in_order : not_archived, false, each, context);
 }
 
 sf_status sf_store_each_run(sf_store *store, const char *where, void (*each)(void *context, const sf_stored_run *run),
                             void *context) {
-    const bool all = where == NULL || *where == '\0', freezes = !store->frozen;
+    const bool every = where == NULL || *where == '\0', freezes = !store->frozen;
+    bool hides = false;
     if (freezes) SF_TRY(sf_store_freeze(store));
-    const sf_status status =
-        all ? go_through_all(store, false, each, context) : go_through_some(store, where, each, context);
+    sf_status status = SF_OK;
+    if (!store->shows_archived)
+        status = sf_database_any(&hides, &store->db, "SELECT 1 FROM labels WHERE kind = 'archived' LIMIT 1");
+    if (status == SF_OK)
+        status = every && !hides ? go_through_all(store, false, each, context)
+                                 : go_through_some(store, where, each, context);
     if (freezes) sf_store_unfreeze(store);
     return status;
 }
@@ -326,7 +336,8 @@ sf_status sf_store_each_id(sf_store *store, const char *where, void (*each)(void
     sqlite3_stmt *statement;
     bool row = true;
     sf_status status;
-    SF_TRY(sf_condition_open(&statement, &condition, &store->db, "SELECT id FROM runs", where, "ORDER BY number"));
+    SF_TRY(sf_condition_open(&statement, &condition, &store->db, "SELECT id", where,
+                             store->shows_archived ? in_order : not_archived));
     while ((status = sf_condition_step(&condition, statement, &row)) == SF_OK && row) {
         char id[SF_RUN_ID_SIZE];
         sf_column_text(id, sizeof id, statement, 0);

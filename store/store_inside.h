@@ -21,6 +21,8 @@ struct sf_store {
     bool sealed;          /* false: of an earlier version, whose rows have no seals */
     bool stands_in;       /* of an earlier schema, not converted: runs are sealed under their earlier ids */
     bool has_earlier_ids; /* some run still has its earlier id, because its data was missing */
+    bool has_labels;      /* the database has a table of them; one of an earlier schema has an empty stand-in */
+    bool shows_archived;
     bool frozen;
     struct sf_known_findings *findings; /* of the run that was asked for last */
 };
@@ -118,6 +120,9 @@ sf_status sf_list_damaged(const sf_store *store);
 /* The stored seal of the list: runs entered, minus runs deleted. */
 sf_status sf_list_read(uint64_t *seal, const sf_store *store);
 sf_status sf_list_write(const sf_store *store, uint64_t seal);
+/* The stored seal of the labels (store/labels.h). */
+sf_status sf_labels_seal_read(uint64_t *seal, const sf_store *store);
+sf_status sf_labels_seal_write(const sf_store *store, uint64_t seal);
 /* Sets the list to what the table holds now. */
 sf_status sf_list_seal(const sf_store *store);
 

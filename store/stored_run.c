@@ -6,6 +6,8 @@
 #include "base/memory.h"
 #include "io/atomic_file.h"
 #include "io/safetensors.h"
+#include "store/labels.h"
+#include "store/model_facts.h"
 #include "store/run_state.h"
 #include "store/store_inside.h"
 #include "train/checkpoint.h"
@@ -200,6 +202,7 @@ sf_status sf_store_check_list(sf_store *store) {
     SF_TRY(sf_store_freeze(store));
     sf_status status = check_file(store);
     if (status == SF_OK && store->sealed) status = sf_list_verify(store);
+    if (status == SF_OK) status = sf_labels_verify(store);
     sf_store_unfreeze(store);
     return status;
 }
@@ -223,7 +226,8 @@ sf_status sf_store_export_curve(sf_store *store, const sf_stored_run *run, const
 }
 
 /* The weights of a checkpoint file, without the optimizer's state. */
-static sf_status copy_weights(const char *from, uint64_t hash, const sf_stored_run *run, size_t epoch, const char *to) {
+static sf_status copy_weights(const char *from, uint64_t hash, sf_store *store, const sf_stored_run *run, size_t epoch,
+                              const char *to) {
     sf_safetensors *file;
     sf_tensor *weights = NULL;
     size_t count = 0, all = 0;
@@ -234,10 +238,14 @@ static sf_status copy_weights(const char *from, uint64_t hash, const sf_stored_r
         const sf_tensor *tensor = sf_safetensors_at(file, i);
         if (strncmp(tensor->name, "optimizer.", strlen("optimizer.")) != 0) weights[count++] = *tensor;
     }
-    char text[24];
-    snprintf(text, sizeof text, "%zu", epoch);
-    const char *const metadata[] = {"run", run->id, "epoch", text, NULL};
-    if (status == SF_OK) status = sf_safetensors_write(to, weights, count, metadata, NULL);
+    sf_model_facts facts = {0};
+    sf_model_facts_add(&facts, "run", "%s", run->id);
+    sf_model_facts_add(&facts, "epoch", "%zu", epoch);
+    const sf_tensor *embedding = sf_safetensors_find(file, "embedding.weight");
+    const sf_tensor *bias = sf_safetensors_find(file, "linear.bias");
+    if (status == SF_OK && embedding != NULL && bias != NULL)
+        status = sf_model_facts_of_run(&facts, store, run, embedding->shape[0], bias->shape[0]);
+    if (status == SF_OK) status = sf_safetensors_write(to, weights, count, facts.pairs, NULL);
     sf_release(weights);
     sf_safetensors_close(file);
     return status;
@@ -252,7 +260,8 @@ sf_status sf_store_export_weights(sf_store *store, const sf_stored_run *run, boo
             return sf_fail(SF_BAD_INPUT, "run %s has no checkpoint yet; train it for an epoch or more", now.id);
         char from[SF_CHECKPOINT_PATH_SIZE];
         sf_store_checkpoint_path(from, store, &now, best, epoch);
-        const sf_status status = copy_weights(from, best ? now.best_hash : now.checkpoint_hash, &now, epoch, path);
+        const sf_status status =
+            copy_weights(from, best ? now.best_hash : now.checkpoint_hash, store, &now, epoch, path);
         if (status == SF_OK) return status;
         snprintf(message, sizeof message, "%s", sf_message());
         if (i == TRIES || !moved_on(&now, store)) return sf_fail(status, "%s", message);

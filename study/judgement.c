@@ -84,7 +84,17 @@ static void find_chance(double *chance, size_t *heldout_size, const sf_study *st
         return;
     }
     *heldout_size = (size_t)run->config.heldout_count;
-    *chance = sf_task_find(&task, run->task) == SF_OK ? sf_task_chance(task, (size_t)run->config.length) : NAN;
+    const sf_task_options options = sf_task_options_of(&run->config);
+    *chance = NAN;
+    if (sf_task_find(&task, run->task) == SF_OK)
+        *chance = sf_task_chance_with(task, (size_t)run->config.length, &options);
+}
+
+static bool same_chance(const sf_planned_run *a, const sf_planned_run *b) {
+    const sf_config *left = &a->config, *right = &b->config;
+    return strcmp(a->task, b->task) == 0 && left->length == right->length &&
+           left->heldout_count == right->heldout_count && left->vocab == right->vocab && left->pairs == right->pairs &&
+           left->noise == right->noise && left->writes == right->writes && left->group == right->group;
 }
 
 /* Files are read, and chance levels computed, once for consecutive groups with equal data. */
@@ -93,8 +103,7 @@ static void find_chances(judging *j) {
     for (size_t g = 0; g < study->group_count; g++) {
         const sf_planned_run *run = first_run(study, g), *before = g > 0 ? first_run(study, g - 1) : NULL;
         sf_side *side = &j->sides[g];
-        if (before != NULL && strcmp(before->task, run->task) == 0 && before->config.length == run->config.length &&
-            before->config.heldout_count == run->config.heldout_count) {
+        if (before != NULL && same_chance(before, run)) {
             side->chance = side[-1].chance;
             side->heldout_size = side[-1].heldout_size;
         } else {

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "semfocus/labels.h"
 #include "semfocus/ranks.h"
 #include "study/clerk.h"
 #include "study/job.h"
@@ -50,6 +51,8 @@ static sf_status enter_all(sf_session_state *state) {
         if (run->progress == SF_RUN_OVER) continue;
         SF_TRY(sf_store_enter_at(&run->stored, state->store, plan->id, plan->task, plan->attention, &plan->config,
                                  places != NULL ? places[i] : 0));
+        if (state->session->name != NULL && *state->session->name != '\0')
+            SF_TRY(sf_store_add_label(state->store, &run->stored, SF_LABEL_NAME, state->session->name));
     }
     return drop_repeated(state);
 }

@@ -38,7 +38,7 @@ void sf_sentence_forget(const char **sentence) {
     *sentence = "";
 }
 
-static void forget_plan(sf_study *study) {
+void sf_study_forget_plan(sf_study *study) {
     for (size_t g = 0; g < study->group_count; g++) {
         sf_sentence_forget(&study->groups[g].sentence);
         sf_sentence_forget(&study->groups[g].best_sentence);
@@ -51,13 +51,21 @@ static void forget_plan(sf_study *study) {
     sf_release(study->groups);
     sf_release(study->curves);
     sf_release(study->rows);
+    study->runs = NULL;
+    study->tasks = NULL;
+    study->members = NULL;
+    study->first_members = NULL;
+    study->groups = NULL;
+    study->curves = NULL;
+    study->rows = NULL;
+    study->run_count = study->member_count = study->group_count = study->row_count = study->row_room = 0;
 }
 
 void sf_study_destroy(sf_study *study) {
     if (study == NULL) return;
     for (size_t i = 0; study->layers != NULL && i < study->layer_count; i++) sf_layer_clear(&study->layers[i]);
     sf_release(study->layers);
-    forget_plan(study);
+    sf_study_forget_plan(study);
     sf_release(study);
 }
 

@@ -43,6 +43,8 @@ enum { SF_LAYER_BUILT_IN, SF_LAYER_DEFAULTS, SF_LAYER_OVERRIDES, SF_LAYER_VARIAN
 
 /* Reads the curves of all runs, at one moment of the store; NULL: there is none yet. */
 sf_status sf_study_read_curves(sf_study *study, sf_store *store);
+/* As before planning; settings stay. */
+void sf_study_forget_plan(sf_study *study);
 /* How a run whose curve was read ended. */
 sf_outcome sf_study_outcome(const sf_study *study, size_t run);
 

@@ -17,6 +17,7 @@
 
 #include "base/text.h"
 #include "io/lines.h"
+#include "semfocus/suggest.h"
 #include "study/study.h"
 
 enum { LONGEST_LINE = INI_MAX_LINE - 2, MOST_LINES_JOINED = 512 };
@@ -48,7 +49,7 @@ static const char *known_name(const void *unused, size_t i) {
 
 static sf_status refuse_name(const char *name) {
     char quoted[SF_QUOTE_SIZE];
-    const char *nearest = sf_text_nearest(name, known_name, NULL);
+    const char *nearest = sf_suggest(SF_NAMES_SETTINGS, name, known_name, NULL);
     if (nearest == NULL) nearest = "task"; /* of every study */
     return sf_fail(SF_BAD_INPUT, "unknown setting '%s'; did you mean '%s'? 'semfocus study --help' lists them all",
                    sf_text_quote(quoted, name), nearest);

@@ -50,16 +50,14 @@ typedef struct sf_dataset_view {
 sf_status sf_dataset_borrow(sf_dataset **out, const sf_dataset_view *view, size_t row_room);
 sf_status sf_dataset_add_view(sf_dataset *data, size_t start, size_t count);
 
-/* sf_dataset_sample() that ends with SF_INTERRUPTED once *stop is not 0; stop may be NULL. */
-sf_status sf_dataset_sample_until(sf_dataset **out, const sf_task *task, sf_split split, uint32_t seed, size_t count,
-                                  size_t length, const atomic_int *stop);
+/* sf_dataset_draw() that ends with SF_INTERRUPTED once *stop is not 0; stop may be NULL. */
+sf_status sf_dataset_draw_until(sf_dataset **out, const sf_sampling *what, const atomic_int *stop);
 
 /* sf_dataset_read() likewise. */
 sf_status sf_dataset_read_until(sf_dataset **out, const char *path, const atomic_int *stop);
 
-/* Replaces sequence i of a sampled training set, and nothing else. Redraws use other random numbers than the rest of
- * the data; the first redraw that is a different sequence of at most `longest` tokens is taken. */
-sf_status sf_dataset_redraw(sf_dataset **data, const sf_task *task, uint32_t seed, size_t length, size_t i,
-                            size_t longest);
+/* Replaces sequence i of a training set that was sampled like this, and nothing else. Redraws use other random numbers
+ * than the rest of the data; the first redraw that is a different sequence of at most `longest` tokens is taken. */
+sf_status sf_dataset_redraw(sf_dataset **data, const sf_sampling *what, size_t i, size_t longest);
 
 #endif

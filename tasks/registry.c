@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "semfocus/suggest.h"
 #include "tasks/task.h"
 
 static const sf_task *const built_in[] = {
@@ -14,6 +15,17 @@ static const sf_task *const built_in[] = {
     &sf_task_stack_manipulation,
     &sf_task_listops,
     &sf_task_modular_arithmetic,
+    &sf_task_recall,
+    &sf_task_noisy_recall,
+    &sf_task_flip_flop,
+    &sf_task_word_problem,
+    &sf_task_reverse_string,
+    &sf_task_duplicate_string,
+    &sf_task_odds_first,
+    &sf_task_bucket_sort,
+    &sf_task_binary_addition,
+    &sf_task_binary_multiplication,
+    &sf_task_compute_sqrt,
 };
 
 enum { BUILT_IN = sizeof built_in / sizeof *built_in };
@@ -47,7 +59,7 @@ sf_status sf_task_find(const sf_task **out, const char *name) {
     }
     char quoted[SF_QUOTE_SIZE];
     sf_text_quote(quoted, name);
-    const char *nearest = sf_text_nearest(name, name_at, NULL);
+    const char *nearest = sf_suggest(SF_NAMES_TASKS, name, name_at, NULL);
     if (nearest == NULL)
         return sf_fail(SF_BAD_INPUT, "no task is called '%s'; 'semfocus list tasks' shows them all", quoted);
     return sf_fail(SF_BAD_INPUT, "no task is called '%s'; did you mean '%s'? ('semfocus list tasks' shows them all)",
@@ -56,28 +68,4 @@ sf_status sf_task_find(const sf_task **out, const char *name) {
 
 sf_task_info sf_task_describe(const sf_task *task) {
     return task->info;
-}
-
-double sf_task_chance(const sf_task *task, size_t length) {
-    return 100 * (task->chance != NULL ? task->chance(length) : 1 / (double)task->info.classes);
-}
-
-bool sf_task_labels_each(const sf_task *task) {
-    return task->sample_each != NULL;
-}
-
-sf_status sf_task_solve(int32_t *label, const sf_task *task, const int32_t *tokens, size_t count) {
-    if (count == 0)
-        return sf_fail(SF_BAD_INPUT, "an empty sequence has no label; %s needs at least one token", task->info.name);
-    if (sf_task_labels_each(task))
-        return sf_fail(SF_BAD_INPUT, "%s has one label per position; solve all of them at once", task->info.name);
-    return task->solve(label, tokens, count);
-}
-
-sf_status sf_task_solve_each(int32_t *labels, const sf_task *task, const int32_t *tokens, size_t count) {
-    if (count == 0)
-        return sf_fail(SF_BAD_INPUT, "an empty sequence has no labels; %s needs at least one token", task->info.name);
-    if (!sf_task_labels_each(task))
-        return sf_fail(SF_BAD_INPUT, "%s has one label per sequence, not one per position", task->info.name);
-    return task->solve_each(labels, tokens, count);
 }

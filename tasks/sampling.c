@@ -8,6 +8,23 @@
 #include "tasks/dataset.h"
 #include "tasks/task.h"
 
+typedef struct drawing {
+    const sf_sampling *what;
+    sf_task_info info; /* of the variant */
+    sf_task_options options;
+} drawing;
+
+static sf_status prepare(drawing *out, const sf_sampling *what) {
+    *out = (drawing){.what = what, .options = what->options != NULL ? *what->options : sf_task_options_of(NULL)};
+    SF_TRY(sf_task_describe_with(&out->info, what->task, &out->options));
+    SF_TRY(sf_task_check_length_of(&out->info, what->length));
+    if (what->shortest == 0) return SF_OK;
+    if (what->shortest > what->length)
+        return sf_fail_on(SF_BAD_INPUT, "min-length", "the shortest length is %zu but the longest is %zu; lower it",
+                          what->shortest, what->length);
+    return sf_task_check_length_of(&out->info, what->shortest);
+}
+
 static sf_status check_tokens(const sf_task_info *info, const int32_t *tokens /* [count] */, size_t count,
                               size_t length) {
     if (count < 1 || count > length)
@@ -29,55 +46,68 @@ static sf_status check_label(const sf_task_info *info, int32_t label, int32_t sm
                    info->name, label, info->classes - 1);
 }
 
-static sf_status add_sample_each(sf_dataset *data, const sf_task *task, sf_draws *draws, size_t length) {
+/* `labels` has room for one label, or for `length` of them. */
+static void call_sampler(int32_t *tokens, int32_t *labels, size_t *count, size_t length, const drawing *d,
+                         sf_draws *draws) {
+    const sf_task *task = d->what->task;
+    if (task->sample_with != NULL)
+        task->sample_with(tokens, labels, count, length, &d->options, draws);
+    else if (task->sample_each != NULL)
+        task->sample_each(tokens, labels, count, length, draws);
+    else
+        task->sample(tokens, count, labels, length, draws);
+}
+
+/* Lengths come from a place of their own, so that the other draws do not depend on whether they are drawn. */
+static size_t draw_length(const sf_sampling *what, sf_index index) {
+    if (what->shortest == 0) return what->length;
+    index.epoch = 1;
+    sf_draws draws = sf_draws_at(index);
+    return what->shortest + sf_draw_below(&draws, (uint32_t)(what->length - what->shortest + 1));
+}
+
+static sf_status add_sample(sf_dataset *data, const drawing *d, sf_index index) {
+    const size_t length = draw_length(d->what, index);
     int32_t *tokens, *labels;
     size_t count;
+    sf_draws draws = sf_draws_at(index);
     SF_TRY(sf_dataset_open_row(&tokens, &labels, data, length));
-    task->sample_each(tokens, labels, &count, length, draws);
-    SF_TRY(check_tokens(&task->info, tokens, count, length));
-    for (size_t t = 0; t < count; t++) SF_TRY(check_label(&task->info, labels[t], -1));
+    call_sampler(tokens, labels, &count, length, d, &draws);
+    SF_TRY(check_tokens(&d->info, tokens, count, length));
+    if (!data->labels_each) {
+        SF_TRY(check_label(&d->info, *labels, 0));
+        sf_dataset_close_row(data, count, *labels);
+        return SF_OK;
+    }
+    for (size_t t = 0; t < count; t++) SF_TRY(check_label(&d->info, labels[t], -1));
     sf_dataset_close_row_each(data, count);
     return SF_OK;
 }
 
-static sf_status add_sample(sf_dataset *data, const sf_task *task, sf_index index, size_t length) {
-    int32_t *tokens, label;
-    size_t count;
-    sf_draws draws = sf_draws_at(index);
-    if (sf_task_labels_each(task)) return add_sample_each(data, task, &draws, length);
-    SF_TRY(sf_dataset_open_row(&tokens, NULL, data, length));
-    task->sample(tokens, &count, &label, length, &draws);
-    SF_TRY(check_tokens(&task->info, tokens, count, length));
-    SF_TRY(check_label(&task->info, label, 0));
-    sf_dataset_close_row(data, count, label);
-    return SF_OK;
-}
-
-sf_status sf_task_check_length(const sf_task *task, size_t length) {
-    if (length >= task->info.shortest && length <= task->info.longest) return SF_OK;
-    return sf_fail_on(SF_BAD_INPUT, "length", "length %zu is out of range; %s has lengths %zu..%zu", length,
-                      task->info.name, task->info.shortest, task->info.longest);
-}
-
 sf_status sf_dataset_sample(sf_dataset **out, const sf_task *task, sf_split split, uint32_t seed, size_t count,
                             size_t length) {
-    return sf_dataset_sample_until(out, task, split, seed, count, length, NULL);
+    const sf_sampling what = {.task = task, .split = split, .seed = seed, .count = count, .length = length};
+    return sf_dataset_draw(out, &what);
 }
 
-sf_status sf_dataset_sample_until(sf_dataset **out, const sf_task *task, sf_split split, uint32_t seed, size_t count,
-                                  size_t length, const atomic_int *stop) {
+sf_status sf_dataset_draw(sf_dataset **out, const sf_sampling *what) {
+    return sf_dataset_draw_until(out, what, NULL);
+}
+
+sf_status sf_dataset_draw_until(sf_dataset **out, const sf_sampling *what, const atomic_int *stop) {
     *out = NULL;
-    SF_TRY(sf_task_check_length(task, length));
-    if (count < 1 || count > UINT32_MAX)
-        return sf_fail(SF_BAD_INPUT, "cannot sample %zu sequences; ask for 1..%u", count, UINT32_MAX);
+    drawing d;
+    SF_TRY(prepare(&d, what));
+    if (what->count < 1 || what->count > UINT32_MAX)
+        return sf_fail(SF_BAD_INPUT, "cannot sample %zu sequences; ask for 1..%u", what->count, UINT32_MAX);
     sf_dataset *data;
-    SF_TRY(sf_dataset_create(&data, count, count * length, sf_task_labels_each(task)));
-    const sf_purpose purpose = split == SF_TRAINING ? SF_TRAINING_DATA : SF_HELDOUT_DATA;
-    sf_index index = {.seed = seed, .stream = sf_stream(purpose, 0, 0)};
-    for (size_t i = 0; i < count; i++) {
+    SF_TRY(sf_dataset_create(&data, what->count, what->count * what->length, sf_task_labels_each(what->task)));
+    const sf_purpose purpose = what->split == SF_TRAINING ? SF_TRAINING_DATA : SF_HELDOUT_DATA;
+    sf_index index = {.seed = what->seed, .stream = sf_stream(purpose, 0, 0)};
+    for (size_t i = 0; i < what->count; i++) {
         index.sample = (uint32_t)i;
         const sf_status status =
-            sf_stop_asked(stop) ? sf_fail(SF_INTERRUPTED, "stopped on request") : add_sample(data, task, index, length);
+            sf_stop_asked(stop) ? sf_fail(SF_INTERRUPTED, "stopped on request") : add_sample(data, &d, index);
         if (status == SF_OK) continue;
         sf_dataset_destroy(data);
         return status;
@@ -147,19 +177,20 @@ static bool same_tokens(const sf_dataset *a, size_t i, const sf_dataset *b, size
 
 enum { REDRAWS = 1000 }; /* a different sequence, if there is one, is found long before */
 
-/* Writes the redraw as the only row of `out`. Redraws use the steps 1, 2, ...; sf_dataset_sample() uses step 0. */
-static sf_status redraw(sf_dataset *out, const sf_dataset *data, const sf_task *task, uint32_t seed, size_t length,
-                        size_t i, size_t longest) {
-    sf_index index = {.seed = seed, .stream = sf_stream(SF_TRAINING_DATA, 0, 0), .sample = (uint32_t)i};
+/* Writes the redraw as the only row of `out`. Redraws use the steps 1, 2, ...; other samples use step 0. */
+static sf_status redraw(sf_dataset *out, const sf_dataset *data, const sf_sampling *what, size_t i, size_t longest) {
+    sf_index index = {.seed = what->seed, .stream = sf_stream(SF_TRAINING_DATA, 0, 0), .sample = (uint32_t)i};
+    drawing d;
+    SF_TRY(prepare(&d, what));
     for (index.step = 1; index.step <= REDRAWS; index.step++) {
         size_t count;
         out->count = out->tokens_used = 0;
-        SF_TRY(add_sample(out, task, index, length));
+        SF_TRY(add_sample(out, &d, index));
         sf_dataset_tokens(out, 0, &count);
         if (count <= longest && !same_tokens(out, 0, data, i)) return SF_OK;
     }
     return sf_fail(SF_BAD_INPUT, "%s of length %zu has no other sequence to swap for sequence %zu; choose a longer one",
-                   task->info.name, length, i);
+                   d.info.name, what->length, i);
 }
 
 static sf_status copy_with(sf_dataset *out, const sf_dataset *data, const sf_dataset *replacement, size_t at) {
@@ -167,11 +198,10 @@ static sf_status copy_with(sf_dataset *out, const sf_dataset *data, const sf_dat
     return SF_OK;
 }
 
-sf_status sf_dataset_redraw(sf_dataset **data, const sf_task *task, uint32_t seed, size_t length, size_t i,
-                            size_t longest) {
+sf_status sf_dataset_redraw(sf_dataset **data, const sf_sampling *what, size_t i, size_t longest) {
     sf_dataset *fresh = NULL, *swapped = NULL;
-    sf_status status = sf_dataset_create(&fresh, 1, length, (*data)->labels_each);
-    if (status == SF_OK) status = redraw(fresh, *data, task, seed, length, i, longest);
+    sf_status status = sf_dataset_create(&fresh, 1, what->length, (*data)->labels_each);
+    if (status == SF_OK) status = redraw(fresh, *data, what, i, longest);
     if (status == SF_OK)
         status = sf_dataset_create(&swapped, (*data)->count, (*data)->tokens_used, (*data)->labels_each);
     if (status == SF_OK) status = copy_with(swapped, *data, fresh, i);

@@ -6,12 +6,12 @@ import sqlite3
 import struct
 from pathlib import Path
 
-EPOCH, MEASURE, FINDING, POINT, RUN, SURFACE, LISTED, SCHEMA = range(1, 9)
+EPOCH, MEASURE, FINDING, POINT, RUN, SURFACE, LISTED, SCHEMA, LABEL = range(1, 10)
 MASK = (1 << 64) - 1
 NULL = 0x6E756C6C6E756C6C
-SEALED_SCHEMA = 5
+SEALED_SCHEMA, LABELS_SCHEMA = 5, 7
 SURFACE_KEY = "number, run, weights, grid, samples, seed, extent"
-TABLES = ("facts", "runs", "epochs", "measures", "surfaces", "surface_points", "findings")
+TABLES = ("facts", "runs", "epochs", "measures", "surfaces", "surface_points", "findings", "labels")
 
 
 def add_word(seal, word):
@@ -106,6 +106,8 @@ def seal_all(database):
     facts = {"runs": total(LISTED, database.execute("SELECT number, id FROM runs")),
              "schema": total(SCHEMA, database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"
                                                       f" AND name IN {TABLES}"))}
+    if database.execute("PRAGMA user_version").fetchone()[0] >= LABELS_SCHEMA:
+        facts["labels"] = total(LABEL, database.execute("SELECT run, kind, value FROM labels"))
     database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)",
                          [(name, f"{value & MASK:016x}") for name, value in facts.items()])
 
@@ -117,11 +119,19 @@ def unseal(database, schema=SEALED_SCHEMA - 1):
         database.execute(f"ALTER TABLE runs DROP COLUMN {column}")
     for column in ("points_seal", "seal"):
         database.execute(f"ALTER TABLE surfaces DROP COLUMN {column}")
-    database.execute("DELETE FROM facts WHERE name IN ('runs', 'schema')")
+    database.execute("DELETE FROM facts WHERE name IN ('runs', 'schema', 'labels')")
+    database.execute("DROP TABLE labels")
     for since, names in ((2, ["measures"]), (3, ["surfaces", "surface_points"]), (4, ["findings"])):
         for name in names if schema < since else ():
             database.execute(f"DROP TABLE {name}")
     database.execute(f"PRAGMA user_version = {schema}")
+
+
+def unlabel(database):
+    """As schema 6 left it, which had no labels; the caller seals it."""
+    database.execute("DROP TABLE labels")
+    database.execute("DELETE FROM facts WHERE name = 'labels'")
+    database.execute("PRAGMA user_version = 6")
 
 
 @contextlib.contextmanager

@@ -12,14 +12,14 @@
 
 #include "report/scatter_figure.h"
 
-static const sf_paper_point points[] = {{"even-pairs", "initial weights", 1, 10},
-                                        {"stack", "initial weights", 2, 1},
-                                        {"even-pairs", "trained weights", 3, 10},
-                                        {"a <b> & c", "trained weights", 5, 1}};
-static const sf_paper_result result = {
-    .points = points, .point_count = 4, .x_title = "across", .y_title = "up, and \"quoted\""};
+static const sf_paper_point points[] = {{"even-pairs", "initial weights", 1, 10, false},
+                                        {"stack", "initial weights", 2, 1, false},
+                                        {"even-pairs", "trained weights", 3, 10, false},
+                                        {"a <b> & c", "trained weights", 5, 1, false}};
+static const sf_paper_scatter scatter = {
+    .name = "scatter", .points = points, .count = 4, .x_title = "across", .y_title = "up, and \"quoted\""};
 
-static char *written(void (*write)(FILE *out, const sf_paper_result *result), const sf_paper_result *of) {
+static char *written(void (*write)(FILE *out, const sf_paper_scatter *scatter), const sf_paper_scatter *of) {
     char *text;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -54,7 +54,7 @@ static size_t circles_of(circle *out, const char *svg) {
 
 static void points_lie_where_they_belong(void **state) {
     (void)state;
-    char *svg = written(sf_scatter_draw, &result);
+    char *svg = written(sf_scatter_draw, &scatter);
     circle c[8];
     /* point, point, key of its series, ...: 4 points and 2 keys, a key after the first point of its series */
     assert_int_equal(circles_of(c, svg), 6);
@@ -72,8 +72,8 @@ static void points_lie_where_they_belong(void **state) {
 
 static void one_point_has_room(void **state) {
     (void)state;
-    sf_paper_result one = result;
-    one.point_count = 1;
+    sf_paper_scatter one = scatter;
+    one.count = 1;
     char *svg = written(sf_scatter_draw, &one);
     circle c[2];
     assert_int_equal(circles_of(c, svg), 2);
@@ -82,12 +82,35 @@ static void one_point_has_room(void **state) {
     free(svg);
 }
 
+/* A run that never got there is no circle at the epochs it was trained for. */
+static void censored_points_look_different(void **state) {
+    (void)state;
+    sf_paper_point some[4];
+    memcpy(some, points, sizeof some);
+    some[0].censored = some[2].censored = true;
+    sf_paper_scatter censored = scatter;
+    censored.points = some;
+    char *svg = written(sf_scatter_draw, &censored), *plain = written(sf_scatter_draw, &scatter);
+    circle c[8];
+    assert_int_equal(circles_of(c, svg), 4); /* two points and the keys of two series */
+    assert_int_equal(count_of(svg, "<path d=\"M"), count_of(plain, "<path d=\"M") + 3); /* two points and a key */
+    assert_int_equal(count_of(svg, "median not reached in so many epochs"), 1);
+    assert_int_equal(count_of(plain, "median not reached"), 0);
+    free(svg);
+    free(plain);
+    char *csv = written(sf_scatter_write_csv, &censored);
+    assert_int_equal(count_of(csv, ",no\n"), 2);
+    assert_non_null(strstr(csv, "\"even-pairs\",1,10,no\n"));
+    free(csv);
+}
+
 static void as_csv(void **state) {
     (void)state;
-    char *csv = written(sf_scatter_write_csv, &result);
-    assert_string_equal(csv, "series,point,\"across\",\"up, and \"\"quoted\"\"\"\n"
-                             "\"initial weights\",\"even-pairs\",1,10\n\"initial weights\",\"stack\",2,1\n"
-                             "\"trained weights\",\"even-pairs\",3,10\n\"trained weights\",\"a <b> & c\",5,1\n");
+    char *csv = written(sf_scatter_write_csv, &scatter);
+    assert_string_equal(csv, "series,point,\"across\",\"up, and \"\"quoted\"\"\",reached\n"
+                             "\"initial weights\",\"even-pairs\",1,10,yes\n\"initial weights\",\"stack\",2,1,yes\n"
+                             "\"trained weights\",\"even-pairs\",3,10,yes\n"
+                             "\"trained weights\",\"a <b> & c\",5,1,yes\n");
     free(csv);
 }
 
@@ -95,6 +118,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(points_lie_where_they_belong),
         cmocka_unit_test(one_point_has_room),
+        cmocka_unit_test(censored_points_look_different),
         cmocka_unit_test(as_csv),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

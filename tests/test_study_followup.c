@@ -328,15 +328,16 @@ static void a_redraw_is_no_longer_than_it_may_be(void **state) {
     const sf_task *task;
     sf_dataset *data;
     assert_int_equal(sf_task_find(&task, "listops"), SF_OK);
-    assert_int_equal(sf_dataset_sample(&data, task, SF_TRAINING, 1, 60, 30), SF_OK);
+    const sf_sampling what = {.task = task, .split = SF_TRAINING, .seed = 1, .count = 60, .length = 30};
+    assert_int_equal(sf_dataset_draw(&data, &what), SF_OK);
     for (size_t i = 0; i < 60; i++) {
         size_t count;
-        assert_int_equal(sf_dataset_redraw(&data, task, 1, 30, i, 27), SF_OK);
+        assert_int_equal(sf_dataset_redraw(&data, &what, i, 27), SF_OK);
         sf_dataset_tokens(data, i, &count);
         assert_true(count <= 27);
     }
     const sf_dataset *before = data;
-    assert_int_equal(sf_dataset_redraw(&data, task, 1, 30, 0, 1), SF_BAD_INPUT);
+    assert_int_equal(sf_dataset_redraw(&data, &what, 0, 1), SF_BAD_INPUT);
     assert_ptr_equal(data, before);
     sf_dataset_destroy(data);
 }

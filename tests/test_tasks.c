@@ -185,19 +185,19 @@ static void refuses_foreign_tokens_and_nothing(void **state) {
     for (size_t t = 0; sf_task_at(t) != NULL; t++) {
         const sf_task_info info = sf_task_describe(sf_task_at(t));
         const int32_t foreign[] = {-1, info.pad, info.pad + 1, INT32_MIN, INT32_MAX};
-        int32_t label;
-        assert_int_equal(sf_task_solve(&label, sf_task_at(t), foreign, 0), SF_BAD_INPUT);
+        int32_t labels[64];
+        assert_int_equal(sf_task_solve_with(labels, sf_task_at(t), foreign, 0, NULL), SF_BAD_INPUT);
         assert_non_null(strstr(sf_message(), info.name));
-        sf_dataset *data = sampled(info.name, 1, 9);
+        sf_dataset *data = sampled(info.name, 1, info.shortest > 9 ? info.shortest : 9);
         size_t count;
         const int32_t *good = sf_dataset_tokens(data, 0, &count);
         for (size_t i = 0; i < count; i++) {
             for (size_t f = 0; f < sizeof foreign / sizeof *foreign; f++) {
                 if (i == count - 1 && foreign[f] == good[i]) continue; /* missing-duplicate ends in its PAD */
-                int32_t tokens[9];
+                int32_t tokens[64];
                 memcpy(tokens, good, count * sizeof *tokens);
                 tokens[i] = foreign[f];
-                if (sf_task_solve(&label, sf_task_at(t), tokens, count) != SF_BAD_INPUT)
+                if (sf_task_solve_with(labels, sf_task_at(t), tokens, count, NULL) != SF_BAD_INPUT)
                     fail_msg("%s accepts token %d at position %zu", info.name, foreign[f], i);
             }
         }
@@ -307,9 +307,9 @@ static void finds_tasks_by_name(void **state) {
     for (; sf_task_at(count) != NULL; count++) {
         const sf_task_info info = sf_task_describe(sf_task_at(count));
         assert_ptr_equal(find(info.name), sf_task_at(count));
-        assert_int_equal(strlen(alphabet_of(info.name)), info.pad + 1);
+        if (count < 9) assert_int_equal(strlen(alphabet_of(info.name)), info.pad + 1);
     }
-    assert_int_equal(count, 9);
+    assert_int_equal(count, 20);
     const sf_task *task;
     assert_int_equal(sf_task_find(&task, "evenpairs"), SF_BAD_INPUT);
     assert_null(task);

@@ -219,7 +219,8 @@ static void holds_out_and_swaps(void **state) {
     assert_int_equal(t + h, 60);
     assert_int_equal(sf_dataset_label_count(training) + sf_dataset_label_count(heldout), sf_dataset_label_count(all));
     sf_dataset *before = sampled(60, 9);
-    assert_int_equal(sf_dataset_redraw(&all, &ones, SEED, 9, 7, 9), SF_OK);
+    const sf_sampling what = {.task = &ones, .split = SF_TRAINING, .seed = SEED, .count = 60, .length = 9};
+    assert_int_equal(sf_dataset_redraw(&all, &what, 7, 9), SF_OK);
     for (size_t i = 0; i < 60; i++) assert_int_equal(same_row(all, i, before, i), i != 7);
     sf_dataset_destroy(all);
     sf_dataset_destroy(before);

@@ -87,7 +87,7 @@ enum { KEPT = 300 }; /* 1200 bytes of positions per query */
 
 static sf_config config_of(const char *mechanism, const char *precision) {
     static const char *const settings[][2] = {
-        {"length", "600"}, {"train-count", "6"}, {"heldout-count", "3"}, {"batch", "2"},     {"blocks", "1"},
+        {"length", "320"}, {"train-count", "6"}, {"heldout-count", "3"}, {"batch", "2"},     {"blocks", "1"},
         {"width", "8"},    {"mlp-width", "8"},   {"heads", "2"},         {"dropout", "0.1"}, {"epochs", "3"}};
     sf_config config;
     sf_config_init(&config);

@@ -50,38 +50,53 @@ static sf_status check_readout(const char *task, bool labels_each, const sf_conf
 }
 
 sf_status sf_run_data_check(const char *task, const sf_config *config) {
-    static const char *const only_tsv[] = {"vocab", "classes", "tokenizer", "context", "tokens", "label", NULL};
+    static const char *const only_own[] = {"classes", "tokenizer", "context", "tokens", "label", NULL};
+    static const char *const only_tasks[] = {"pairs", "noise", "writes", "group", NULL};
     static const char *const only_sampled[] = {"length", "train-count", "heldout-count", NULL};
     SF_TRY(check_swap(task, config));
-    if (sf_run_data_is_tsv(task)) SF_TRY(sf_own_data_check(task, config));
-    if (sf_run_data_is_tsv(task))
+    if (sf_run_data_is_tsv(task)) {
+        SF_TRY(sf_own_data_check(task, config));
+        SF_TRY(refuse_given(config, only_tasks, "belongs to a built-in task"));
         return refuse_given(config, only_sampled, "belongs to built-in tasks; your own data has what its files hold");
+    }
     const sf_task *found;
     SF_TRY(sf_task_find(&found, task));
-    SF_TRY(refuse_given(config, only_tsv, "is known for a built-in task and set only for your own data"));
+    SF_TRY(refuse_given(config, only_own, "is known for a built-in task and set only for your own data"));
     SF_TRY(check_readout(task, sf_task_labels_each(found), config));
-    return sf_task_check_length(found, (size_t)config->length);
+    return sf_task_check(found, config);
+}
+
+static sf_sampling sampling_of(const sf_task *task, sf_split split, const sf_config *config,
+                               const sf_task_options *options) {
+    return (sf_sampling){.task = task,
+                         .split = split,
+                         .seed = sf_run_data_seed(config),
+                         .count = (size_t)(split == SF_TRAINING ? config->train_count : config->heldout_count),
+                         .length = (size_t)config->length,
+                         .options = options};
 }
 
 static sf_status sample_both(sf_run_data *data, const char *task, const sf_config *config, const atomic_int *stop) {
     const sf_task *found;
     SF_TRY(sf_task_find(&found, task));
-    const sf_task_info info = sf_task_describe(found);
-    const uint32_t seed = sf_run_data_seed(config);
+    const sf_task_options options = sf_task_options_of(config);
+    const sf_sampling training = sampling_of(found, SF_TRAINING, config, &options);
+    const sf_sampling heldout = sampling_of(found, SF_HELDOUT, config, &options);
+    sf_task_info info;
+    SF_TRY(sf_task_describe_with(&info, found, &options));
     data->pad = info.pad;
     data->classes = (size_t)info.classes;
-    SF_TRY(sf_dataset_sample_until(&data->training, found, SF_TRAINING, seed, (size_t)config->train_count,
-                                   (size_t)config->length, stop));
-    return sf_dataset_sample_until(&data->heldout, found, SF_HELDOUT, seed, (size_t)config->heldout_count,
-                                   (size_t)config->length, stop);
+    SF_TRY(sf_dataset_draw_until(&data->training, &training, stop));
+    return sf_dataset_draw_until(&data->heldout, &heldout, stop);
 }
 
 /* Not longer than the longest sequence of the data, so that the padding of the others does not change. */
 static sf_status swap_one(sf_run_data *data, const char *task, const sf_config *config) {
     const sf_task *found;
     SF_TRY(sf_task_find(&found, task));
-    return sf_dataset_redraw(&data->training, found, sf_run_data_seed(config), (size_t)config->length,
-                             (size_t)config->swap_sample, data->longest);
+    const sf_task_options options = sf_task_options_of(config);
+    const sf_sampling what = sampling_of(found, SF_TRAINING, config, &options);
+    return sf_dataset_redraw(&data->training, &what, (size_t)config->swap_sample, data->longest);
 }
 
 /* The same limit as for the setting `length`: the addresses of random numbers have no room for more. */

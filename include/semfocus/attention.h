@@ -58,6 +58,11 @@ enum { SF_SPELLING_SIZE = 128 };
 sf_status sf_attention_parse(sf_attention *out, const char *text);
 void sf_attention_spell(char out[SF_SPELLING_SIZE], const sf_attention *attention);
 
+enum { SF_WORDS_SIZE = 1024 };
+/* The mechanism in words, as one sentence without a capital and a full stop: "each query keeps the keys with the 5
+ * largest scores, weighted by softmax". */
+void sf_attention_say(char out[SF_WORDS_SIZE], const sf_attention *attention);
+
 /* The i-th entry of the registry; false past the end. */
 int sf_selector_describe(sf_part_info *out, size_t i);
 int sf_extra_describe(sf_part_info *out, size_t i);

@@ -1,5 +1,6 @@
-/* The paper "Transformers Learn Faster with Semantic Focus" as a catalogue: one entry per figure, table and claim, each
- * with the study it needs, what the paper says as a statement that can be checked, and a verdict from our runs.
+/* The paper "Transformers Learn Faster with Semantic Focus" as a catalogue: one entry per figure, table, claim and
+ * open question, each with the study it needs, a statement that can be checked (the paper's, or ours where it leaves
+ * something open), and a verdict from our runs.
  *
  *   sf_paper *paper;
  *   sf_paper_find(&entry, "tab-6");
@@ -96,6 +97,7 @@ typedef struct sf_paper_row { /* one comparison of the entry */
     double p;         /* before correction; NaN: there is nothing to test yet */
     bool favours;     /* the difference lies in the direction that is stated */
     size_t family;    /* comparisons with equal numbers are corrected together */
+    const char *of;   /* the explanation that predicts it, where an entry compares several; otherwise NULL */
     size_t together;  /* number of comparisons in the family */
     double corrected; /* p after Holm's correction; NaN as for p */
     bool has_loss;    /* it is about the training loss, and there are curves */
@@ -106,7 +108,15 @@ typedef struct sf_paper_point { /* of a scatter figure */
     char name[64];              /* label of the point */
     const char *series;
     double x, y;
+    bool censored; /* y is only a lower bound: it was not reached in so many epochs */
 } sf_paper_point;
+
+typedef struct sf_paper_scatter { /* a scatter figure */
+    char name[64];                /* of its files */
+    const char *x_title, *y_title;
+    const sf_paper_point *points; /* [count] */
+    size_t count;                 /* at least 1 */
+} sf_paper_scatter;
 
 typedef struct sf_paper_result {
     sf_paper_word word;
@@ -114,9 +124,8 @@ typedef struct sf_paper_result {
     size_t runs, finished;
     const sf_paper_row *rows; /* [row_count] */
     size_t row_count;
-    const sf_paper_point *points;  /* [point_count] */
-    size_t point_count;            /* 0: the entry has no scatter figure, or it has no points yet */
-    const char *x_title, *y_title; /* of the scatter figure */
+    const sf_paper_scatter *scatters; /* [scatter_count] */
+    size_t scatter_count;             /* 0: the entry has no scatter figure, or there are no points yet */
 } sf_paper_result;
 
 /* Uses only what the store holds; store NULL: there is none yet. */
@@ -125,15 +134,20 @@ const sf_paper_result *sf_paper_result_of(const sf_paper *paper);
 
 /* How long an epoch takes on this machine, measured once per kind of attention and for short and long sequences. */
 typedef struct sf_paper_rates {
-    double seconds[8]; /* per unit of work; 0: not measured yet */
+    double seconds[10]; /* per unit of work; 0: not measured yet */
 } sf_paper_rates;
 /* Seconds that all the missing runs and measurements of a judged entry take at most, on all cores. */
 sf_status sf_paper_cost(double *seconds, const sf_paper *paper, sf_paper_rates *rates);
 
-/* Writes Markdown: what every entry shows and states, its command and our result, from the store alone (NULL: there is
- * none), at one scale, or with SF_SCALES at laptop and paper. "-" is standard output. A file that this function did not
- * write is not replaced; text after the generated part is kept. */
-sf_status sf_paper_write(const char *path, sf_paper_scale scale, sf_store *store, const sf_paper_machine *machine);
+typedef struct sf_paper_page { /* what sf_paper_write() writes */
+    sf_paper_scale scale;      /* SF_SCALES: laptop and paper */
+    const size_t *entries;     /* [count] */
+    size_t count;              /* 0: every entry */
+} sf_paper_page;
+/* Writes Markdown: what each entry shows and states, its command and our result, from the store alone (NULL: there is
+ * none). "-" is standard output. A file that this function did not write is not replaced; text after the generated part
+ * is kept. */
+sf_status sf_paper_write(const char *path, const sf_paper_page *page, sf_store *store, const sf_paper_machine *machine);
 
 /* The figures of a judged entry as SVG and their data as CSV, in folder/id; both are created if they do not exist. */
 sf_status sf_paper_write_figures(const sf_paper *paper, const char *id, sf_store *store, const char *folder);

@@ -77,10 +77,12 @@ enum { SF_MOST_ARGUMENTS = 2 }; /* of a part; the k of `takes_k` is one of them 
 
 /* What a selector looks at; may be combined. */
 enum {
-    SF_BY_POSITION = 0, /* at positions alone: a fixed pattern, built once per length */
-    SF_BY_SCORE = 1,    /* at the query's scores */
-    SF_BY_CHANCE = 2,   /* at random draws */
-    SF_BY_VECTORS = 4,  /* at the queries and keys of its head */
+    SF_BY_POSITION = 0,   /* at positions alone: a fixed pattern, built once per length */
+    SF_BY_SCORE = 1,      /* at the query's scores */
+    SF_BY_CHANCE = 2,     /* at random draws */
+    SF_BY_VECTORS = 4,    /* at the queries and keys of its head */
+    SF_BY_ALL_SCORES = 8, /* in prepare(), at the scores of all queries of its head; with SF_BY_SCORE, which says that
+                             scores are computed */
 };
 
 /* One head of one block, for one sequence. */
@@ -96,6 +98,8 @@ typedef struct sf_head_input {
     size_t stride;
     sf_draws *sequence_draws; /* SF_BY_CHANCE, in prepare(): of this sequence, step, block and head */
     sf_draws *step_draws;     /* SF_BY_CHANCE, in prepare(): the same for all sequences of a step */
+    const double *scores;     /* SF_BY_ALL_SCORES, in prepare(): [T,T], 0 for keys that a query does not see */
+    double score_scale;       /* what products of queries and keys are multiplied by */
 } sf_head_input;
 
 typedef struct sf_query {
@@ -109,7 +113,7 @@ typedef struct sf_query {
     const void *prepared;      /* what prepare() wrote, or NULL */
 } sf_query;
 
-#define SF_SELECTOR_VERSION 2
+#define SF_SELECTOR_VERSION 3
 #define SF_SELECTOR         .version = SF_SELECTOR_VERSION, .size = sizeof(sf_selector)
 
 /* Which keys a query keeps. In the backward pass the kept set is a constant. */
@@ -141,6 +145,8 @@ struct sf_selector {
     /* NULL, or the rule that these numbers break: "the number of buckets must be even". May be NULL. */
     const char *(*refuse)(size_t k, const double *arguments);
     const char *formula, *cost, *source; /* one line each, for listings; may be NULL */
+    /* From version 3 on. Called when keep() returned 0: why the run cannot continue. May be NULL. */
+    const char *(*failure)(const void *prepared);
 };
 
 /* The kept keys of one query. */
@@ -159,7 +165,7 @@ typedef struct sf_weighing_matrix {
     double *scratch; /* [matrix_scratch()]: backward sees what forward wrote */
 } sf_weighing_matrix;
 
-#define SF_WEIGHTING_VERSION 2
+#define SF_WEIGHTING_VERSION 3
 #define SF_WEIGHTING         .version = SF_WEIGHTING_VERSION, .size = sizeof(sf_weighting)
 
 /* How kept scores become weights. */
@@ -177,13 +183,17 @@ struct sf_weighting {
      * Only for softmax itself. */
     bool has_softmax_theory;
     bool not_causal;
-    /* Instead of the two above, for weights that depend on other queries. Not yet for plug-ins. */
+    /* Instead of the two above, for weights that depend on other queries, or to be called once per head and sequence.
+     * Memory grows with T x T. dscores may be the array of dweights. */
     void (*weigh_matrix)(double *weights, const double *scores, const sf_weighing_matrix *rows);
     void (*weigh_matrix_backward)(double *dscores, const double *dweights, const double *weights, const double *scores,
                                   const sf_weighing_matrix *rows);
     /* From version 2 on: how many doubles the two of them need. */
     size_t (*matrix_scratch)(size_t T, const double *arguments);
     const char *formula, *cost, *source; /* one line each, for listings; may be NULL */
+    /* From version 3 on. Called when weigh_matrix() or its backward wrote a NaN: why the run cannot continue; NULL: it
+     * is a number like any other. May be NULL. */
+    const char *(*failure)(const double *scratch);
 };
 
 /* A query's scores as a transform sees them. */
@@ -220,7 +230,7 @@ struct sf_score_transform {
     const char *formula, *cost, *source; /* from version 2 on; one line each, for listings */
 };
 
-#define SF_TASK_VERSION 1
+#define SF_TASK_VERSION 2
 #define SF_TASK         .version = SF_TASK_VERSION, .size = sizeof(sf_task)
 
 /* What is learned. */
@@ -239,6 +249,18 @@ struct sf_task {
     void (*sample_each)(int32_t *tokens /* [length] */, int32_t *labels /* [length] */, size_t *count, size_t length,
                         sf_draws *draws);
     sf_status (*solve_each)(int32_t *labels /* [count] */, const int32_t *tokens /* [count] */, size_t count);
+    /* From version 2 on, instead of the functions above: for tasks that come in variants. Names of the settings that
+     * say which (of those of sf_task_options), and NULL; others are refused. */
+    const char *const *settings;
+    /* Changes pad, classes, shortest and longest of a copy of `info` to those of the variant. SF_BAD_INPUT and a
+     * sentence if there is no such variant. May be NULL. */
+    sf_status (*adapt)(sf_task_info *info, const sf_task_options *options);
+    bool labels_each; /* they write one label per position; otherwise labels[0] alone */
+    void (*sample_with)(int32_t *tokens /* [length] */, int32_t *labels /* [length] */, size_t *count, size_t length,
+                        const sf_task_options *options, sf_draws *draws);
+    sf_status (*solve_with)(int32_t *labels /* [count] */, const int32_t *tokens /* [count] */, size_t count,
+                            const sf_task_options *options);
+    double (*chance_with)(size_t length, const sf_task_options *options); /* NULL: as `chance` */
 };
 
 #define SF_PLUGIN_VERSION 1
@@ -270,6 +292,10 @@ sf_status sf_plugin_load_all(const char *paths, char separator);
 /* The same for parts that are compiled into the program. `file` is the file with their code, "/proc/self/exe" for the
  * program; its hash enters the ids of runs that use them. The table and all that it points to stay valid. */
 sf_status sf_plugin_register(const sf_plugin *plugin, const char *file);
+/* The same for parts whose code is no file for this machine, as those written in Python: the hash of `source` enters
+ * the ids of runs. `name` is shown where others show their file. A table of the same name replaces the earlier one;
+ * runs of the earlier parts must have ended. */
+sf_status sf_plugin_register_text(const sf_plugin *plugin, const char *name, const char *source);
 /* What a plug-in's entry point receives. */
 const sf_plugin_host *sf_plugin_host_table(void);
 

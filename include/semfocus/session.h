@@ -40,8 +40,9 @@ typedef struct sf_session {
     /* [count], from sf_shard_deal(): the number that a run gets in the store if it is new and the number is free; 0:
      * this session leaves the run to others. NULL: all runs, numbered as they come. */
     const size_t *places;
-    const sf_execution *execution;                          /* NULL: the defaults */
-    const sf_stop_flag *stop;                               /* not 0: checkpoint and return; may be NULL */
+    const char *name;              /* given to all of these runs (semfocus/labels.h); NULL or "": none */
+    const sf_execution *execution; /* NULL: the defaults */
+    const sf_stop_flag *stop;      /* not 0: checkpoint and return; may be NULL */
     void (*on_event)(void *context, const sf_event *event); /* may be NULL */
     void *context;
 } sf_session;

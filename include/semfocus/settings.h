@@ -37,9 +37,10 @@ typedef enum sf_optimizer { SF_SGD, SF_ADAM, SF_ADAMW } sf_optimizer;
 typedef enum sf_schedule { SF_DECAY, SF_CONSTANT, SF_COSINE } sf_schedule;
 typedef enum sf_pad { SF_PAD_NONE, SF_PAD_MASK } sf_pad;
 typedef enum sf_readout { SF_READ_MEAN, SF_READ_LAST, SF_READ_CLS, SF_READ_EACH } sf_readout;
+typedef enum sf_finite_group { SF_S5, SF_A5, SF_Z60 } sf_finite_group;
 typedef enum sf_device { SF_CPU, SF_CUDA, SF_AUTO } sf_device;
 typedef enum sf_precision { SF_F32, SF_BF16, SF_TF32 } sf_precision;
-typedef enum sf_export_format { SF_SAFETENSORS, SF_CSV } sf_export_format;
+typedef enum sf_export_format { SF_SAFETENSORS, SF_CSV, SF_JSONL, SF_TENSORBOARD } sf_export_format;
 typedef enum sf_weights_at { SF_AT_LAST, SF_AT_BEST, SF_AT_INIT } sf_weights_at;
 typedef enum sf_paper_scale { SF_SMOKE, SF_LAPTOP, SF_PAPER, SF_SCALES } sf_paper_scale;
 
@@ -51,6 +52,9 @@ typedef struct sf_config {
     /* text and tables; empty and 0: as suits the data */
     char tokenizer[SF_TEXT_SIZE], tokens_column[SF_TEXT_SIZE], label_column[SF_TEXT_SIZE];
     int64_t context;
+    /* of single tasks */
+    int64_t pairs, group; /* group: sf_finite_group */
+    double noise, writes;
     /* model */
     char attention[SF_TEXT_SIZE];
     int64_t width, mlp_width, heads, blocks;
@@ -101,7 +105,9 @@ typedef struct sf_options {
     int64_t scale; /* sf_paper_scale */
     int64_t models;
     char shard[SF_TEXT_SIZE]; /* sf_shard_parse() reads it */
-    char into[SF_PATH_SIZE];
+    char into[SF_PATH_SIZE], tensorboard[SF_PATH_SIZE], against[SF_PATH_SIZE];
+    char name[SF_TEXT_SIZE]; /* of the runs that are trained */
+    int64_t archived, add_seeds, port;
     char prompt[SF_PATH_SIZE];
     int64_t new_tokens, top;
     double temperature;
@@ -112,38 +118,41 @@ typedef struct sf_options {
 typedef enum sf_setting_kind { SF_INTEGER, SF_REAL, SF_CHOICE, SF_TEXT, SF_FLAG } sf_setting_kind;
 
 typedef enum sf_setting_group {
-    SF_GROUP_SAMPLE = 1,           /* what a sampled sequence depends on */
-    SF_GROUP_DATA = 2,             /* the data of a run */
-    SF_GROUP_MODEL = 4,            /* mechanism and transformer */
-    SF_GROUP_TRAINING = 8,         /* optimizer, schedule, stopping */
-    SF_GROUP_MACHINE = 16,         /* where and how it is computed */
-    SF_GROUP_OUTPUT = 32,          /* what is printed */
-    SF_GROUP_FILE = 64,            /* how much is sampled */
-    SF_GROUP_OUT = 128,            /* where it is written */
-    SF_GROUP_STORE = 256,          /* the run store */
-    SF_GROUP_QUERY = 512,          /* which runs */
-    SF_GROUP_EXPORT = 1024,        /* what is exported from a run */
-    SF_GROUP_STUDY = 2048,         /* how a study is done */
-    SF_GROUP_SAVING = 4096,        /* how runs are saved */
-    SF_GROUP_REPORT = 8192,        /* figures and plots of the results */
-    SF_GROUP_WEIGHTS = 16384,      /* which weights of a run are examined */
-    SF_GROUP_ANALYSIS = 32768,     /* on which data, and what is reported */
-    SF_GROUP_SURFACE = 65536,      /* the plane of the loss surface */
-    SF_GROUP_SAMPLES = 131072,     /* how many sequences are evaluated */
-    SF_GROUP_LENGTHS = 262144,     /* at which lengths */
-    SF_GROUP_GOAL = 524288,        /* when a run counts as converged */
-    SF_GROUP_PLUGIN = 1048576,     /* which plug-ins are loaded */
-    SF_GROUP_PAPER = 2097152,      /* at which scale the paper is repeated */
-    SF_GROUP_BENCH = 4194304,      /* what is timed */
-    SF_GROUP_SHARD = 8388608,      /* which of the planned runs are trained */
-    SF_GROUP_MERGE = 16777216,     /* where stores are joined */
-    SF_GROUP_GENERATE = 268435456, /* what a model of text writes */
-    SF_GROUP_DESCRIBE = 536870912  /* what is said about data */
+    SF_GROUP_SAMPLE = 1,         /* what a sampled sequence depends on */
+    SF_GROUP_DATA = 2,           /* the data of a run */
+    SF_GROUP_MODEL = 4,          /* mechanism and transformer */
+    SF_GROUP_TRAINING = 8,       /* optimizer, schedule, stopping */
+    SF_GROUP_MACHINE = 16,       /* where and how it is computed */
+    SF_GROUP_OUTPUT = 32,        /* what is printed */
+    SF_GROUP_FILE = 64,          /* how much is sampled */
+    SF_GROUP_OUT = 128,          /* where it is written */
+    SF_GROUP_STORE = 256,        /* the run store */
+    SF_GROUP_QUERY = 512,        /* which runs */
+    SF_GROUP_EXPORT = 1024,      /* what is exported from a run */
+    SF_GROUP_STUDY = 2048,       /* how a study is done */
+    SF_GROUP_SAVING = 4096,      /* how runs are saved */
+    SF_GROUP_REPORT = 8192,      /* figures and plots of the results */
+    SF_GROUP_WEIGHTS = 16384,    /* which weights of a run are examined */
+    SF_GROUP_ANALYSIS = 32768,   /* on which data, and what is reported */
+    SF_GROUP_SURFACE = 65536,    /* the plane of the loss surface */
+    SF_GROUP_SAMPLES = 131072,   /* how many sequences are evaluated */
+    SF_GROUP_LENGTHS = 262144,   /* at which lengths */
+    SF_GROUP_GOAL = 524288,      /* when a run counts as converged */
+    SF_GROUP_PLUGIN = 1048576,   /* which plug-ins are loaded */
+    SF_GROUP_PAPER = 2097152,    /* at which scale the paper is repeated */
+    SF_GROUP_BENCH = 4194304,    /* what is timed */
+    SF_GROUP_SHARD = 8388608,    /* which of the planned runs are trained */
+    SF_GROUP_MERGE = 16777216,   /* where stores are joined */
+    SF_GROUP_COMPARE = 33554432, /* which stores are compared */
+    SF_GROUP_SERVE = 67108864,   /* where the live page is */
+    SF_GROUP_TASK = 134217728,   /* of single tasks: which variant of them */
+    SF_GROUP_GENERATE = 1 << 28, /* what a model of text writes */
+    SF_GROUP_DESCRIBE = 1 << 29  /* what is said about data */
 } sf_setting_group;
 
 /* What a run depends on, and what a study takes: on the command line and in a file. */
 enum {
-    SF_RUN_GROUPS = SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_MODEL | SF_GROUP_TRAINING,
+    SF_RUN_GROUPS = SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_TASK | SF_GROUP_MODEL | SF_GROUP_TRAINING,
     SF_STUDY_GROUPS = SF_RUN_GROUPS | SF_GROUP_STUDY | SF_GROUP_SAVING | SF_GROUP_REPORT | SF_GROUP_GOAL |
                       SF_GROUP_OUT | SF_GROUP_MACHINE | SF_GROUP_STORE | SF_GROUP_OUTPUT | SF_GROUP_SHARD
 };

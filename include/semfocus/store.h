@@ -71,6 +71,8 @@ sf_status sf_store_each_epoch(sf_store *store, const sf_stored_run *run,
                               void (*each)(void *context, const sf_epoch *row), void *context);
 /* The settings a run was made with, and its environment as JSON text (release with free()). */
 sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *run);
+/* The settings for a listing: also of runs whose plug-ins are not loaded, which cannot be computed with. */
+sf_status sf_store_list_config(sf_config *out, sf_store *store, const sf_stored_run *run);
 sf_status sf_store_environment(char **out, sf_store *store, const char *id);
 
 /* Plain weights under their published names, of the last checkpoint or the best; "-" is standard output. */

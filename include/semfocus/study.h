@@ -45,6 +45,9 @@ void sf_study_options(sf_options *out, const sf_study *study);
 sf_status sf_study_converge_at(sf_study *study, const char *text);
 const sf_criterion *sf_study_criterion(const sf_study *study);
 
+/* Before planning: sets the number of seeds to `count` more than the store has of this study, from the first seed on.
+ * A store of NULL has none. */
+sf_status sf_study_add_seeds(sf_study *study, sf_store *store, size_t count);
 /* Expands the grids; checks every run and computes its id. */
 sf_status sf_study_plan(sf_study *study);
 /* Refuses a plan whose runs would stop before they meet the study's criterion, which sf_study_judge() looks for. */

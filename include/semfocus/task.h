@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "semfocus/api.h"
+#include "semfocus/settings.h"
 #include "semfocus/status.h"
 
 SF_API_BEGIN
@@ -32,6 +33,15 @@ typedef struct sf_task_info {
     const char *const *recipe; /* its settings where they differ from the defaults: name, value, ..., NULL */
 } sf_task_info;
 
+/* Which variant of a task is meant; most tasks have only one. Members are only ever appended. */
+typedef struct sf_task_options {
+    size_t size;          /* of this structure */
+    int32_t vocab, pairs; /* recall */
+    double noise;         /* noisy-recall */
+    double writes;        /* flip-flop */
+    int32_t group;        /* word-problem: sf_finite_group */
+} sf_task_options;
+
 const sf_task *sf_task_at(size_t i); /* the i-th of the registry, NULL past the end */
 sf_status sf_task_find(const sf_task **out, const char *name);
 sf_task_info sf_task_describe(const sf_task *task);
@@ -41,6 +51,19 @@ sf_status sf_task_check_length(const sf_task *task, size_t length);
 
 /* The chance level: the accuracy of always giving the most frequent label on sequences of this length, in percent. */
 double sf_task_chance(const sf_task *task, size_t length);
+
+/* The part of a run's settings that says which variant of a task is meant; NULL: the defaults. */
+sf_task_options sf_task_options_of(const sf_config *config);
+/* Settings of other tasks must not be given. */
+sf_status sf_task_check_settings(const sf_task *task, const sf_config *config);
+/* Whether the task can have these settings and this length. */
+sf_status sf_task_check(const sf_task *task, const sf_config *config);
+/* The functions above and below for a variant; options may be NULL. sf_task_solve_with() writes one label or one per
+ * position, as the task has them. */
+sf_status sf_task_describe_with(sf_task_info *out, const sf_task *task, const sf_task_options *options);
+double sf_task_chance_with(const sf_task *task, size_t length, const sf_task_options *options);
+sf_status sf_task_solve_with(int32_t *labels /* [count] */, const sf_task *task, const int32_t *tokens /* [count] */,
+                             size_t count, const sf_task_options *options);
 
 /* Whether the task has one label per position; otherwise it has one per sequence. */
 bool sf_task_labels_each(const sf_task *task);
@@ -55,6 +78,17 @@ sf_status sf_task_solve_each(int32_t *labels /* [count] */, const sf_task *task,
  * task. */
 sf_status sf_dataset_sample(sf_dataset **out, const sf_task *task, sf_split split, uint32_t seed, size_t count,
                             size_t length);
+
+/* The same for a variant, and for lengths that are drawn. */
+typedef struct sf_sampling {
+    const sf_task *task;
+    sf_split split;
+    uint32_t seed;
+    size_t count;
+    size_t length, shortest;        /* uniform on shortest..length; shortest 0: all of this length */
+    const sf_task_options *options; /* NULL: the defaults */
+} sf_sampling;
+sf_status sf_dataset_draw(sf_dataset **out, const sf_sampling *what);
 
 /* Reads `tokens<TAB>label` (blank-separated ids; one label, or as many as tokens with "-" where there is none) or the
  * published ListOps form `Source<TAB>Target`; "-" is standard input. Errors name file and line. Token ids and labels

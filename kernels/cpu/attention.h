@@ -33,6 +33,8 @@
 #define sf_matrix_backward        ISA(sf_matrix_backward)
 #define sf_factored_forward       ISA(sf_factored_forward)
 #define sf_factored_backward      ISA(sf_factored_backward)
+#define sf_lone_forward           ISA(sf_lone_forward)
+#define sf_lone_backward          ISA(sf_lone_backward)
 #define sf_kept_forward           ISA(sf_kept_forward)
 #define sf_kept_clear             ISA(sf_kept_clear)
 #define sf_kept_backward          ISA(sf_kept_backward)
@@ -92,6 +94,23 @@ void sf_matrix_backward(const sf_head *head);
 /* For fastmax with every key kept and no dropout: linear in T. Overwrites dk and dv. */
 void sf_factored_forward(const sf_head *head);
 void sf_factored_backward(const sf_head *head);
+
+typedef struct sf_attention_kernels {
+    void (*forward)(const sf_head *head), (*backward)(const sf_head *head);
+} sf_attention_kernels;
+
+static inline sf_attention_kernels sf_attention_kernels_of(const sf_cpu_plan *plan, bool drops_weights) {
+    if (plan->dense) return (sf_attention_kernels){sf_dense_forward, sf_dense_backward};
+    if (plan->slices != NULL && !drops_weights)
+        return (sf_attention_kernels){sf_factored_forward, sf_factored_backward};
+    if (plan->matrix) return (sf_attention_kernels){sf_matrix_forward, sf_matrix_backward};
+    if (plan->rowwise) return (sf_attention_kernels){sf_rowwise_forward, sf_rowwise_backward};
+    return (sf_attention_kernels){sf_kept_forward, sf_kept_backward};
+}
+
+/* Attention of a head between plain arrays, without the rest of a model. */
+void sf_lone_forward(const sf_lone_head *lone);
+void sf_lone_backward(const sf_lone_head *lone);
 
 /* One query of the kernels above. */
 typedef struct sf_row {

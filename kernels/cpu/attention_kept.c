@@ -272,7 +272,7 @@ static void widen(double *out /* [T,C] */, const float *rows, size_t stride, siz
 void sf_prepare_selection(sf_head_state *out, const sf_head *head) {
     const sf_shape *s = &head->job->plan->model->shape;
     const sf_workspace *work = head->job->work;
-    if (selects_by(head, SF_BY_VECTORS)) {
+    if (selects_by(head, SF_BY_VECTORS | SF_BY_ALL_SCORES)) {
         widen(work->vectors[0], head->q, head->stride, s->T, s->C);
         widen(work->vectors[1], head->k, head->stride, s->T, s->C);
     }
@@ -282,7 +282,8 @@ void sf_prepare_selection(sf_head_state *out, const sf_head *head) {
                                      .heads = s->H,
                                      .queries = work->vectors[0],
                                      .keys = work->vectors[1],
-                                     .stride = s->C},
+                                     .stride = s->C,
+                                     .score_scale = head->job->plan->score_scale},
                            .scratch = work->scratch};
     sf_head_prepare(out, &s->attention, s->T, head->key_index);
 }

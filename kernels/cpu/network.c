@@ -168,18 +168,8 @@ static void attend(const block_rows *all, void (*kernel)(const sf_head *head)) {
         }
 }
 
-typedef struct attention_kernels {
-    void (*forward)(const sf_head *head), (*backward)(const sf_head *head);
-} attention_kernels;
-
-static attention_kernels kernels_of(const sf_job *job) {
-    const sf_cpu_plan *plan = job->plan;
-    if (plan->dense) return (attention_kernels){sf_dense_forward, sf_dense_backward};
-    if (plan->slices != NULL && mask_of(job).threshold == 0)
-        return (attention_kernels){sf_factored_forward, sf_factored_backward};
-    if (plan->matrix) return (attention_kernels){sf_matrix_forward, sf_matrix_backward};
-    if (plan->rowwise) return (attention_kernels){sf_rowwise_forward, sf_rowwise_backward};
-    return (attention_kernels){sf_kept_forward, sf_kept_backward};
+static sf_attention_kernels kernels_of(const sf_job *job) {
+    return sf_attention_kernels_of(job->plan, mask_of(job).threshold > 0);
 }
 
 /* The queries of a stretch of the only sequence. */
@@ -552,5 +542,7 @@ const sf_cpu_kernels ISA(sf_cpu_kernels) = {
     .add = sf_rows_add,
     .peak_work = ISA(sf_peak_work),
     .prepared_size = sf_prepared_size,
+    .attend = sf_lone_forward,
+    .attend_backward = sf_lone_backward,
     .select = sf_select,
 };

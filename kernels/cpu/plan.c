@@ -162,7 +162,7 @@ static void lay_out_factored(sf_factored_space *f, sf_arena *arena, const sf_cpu
     TAKE(f->dtotals, plan->model->shape.T);
 }
 
-void sf_lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan) {
+static void lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan) {
     const sf_shape *s = &plan->model->shape;
     const size_t T = plan->rowwise || plan->matrix ? s->T : 0, TT = plan->matrix ? T * T : 0;
     sf_row_space *r = &w->rowwise;
@@ -188,5 +188,47 @@ void sf_lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *pla
     TAKE(m->slopes, TT);
     TAKE(m->scratch, sf_attention_matrix_scratch(&s->attention, T));
     if (plan->slices != NULL) lay_out_factored(&w->factored, arena, plan);
+}
+
+void sf_lay_out_choices(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan) {
+    const sf_shape *s = &plan->model->shape;
+    const size_t R = plan->group * s->T, Cp = plan->rows.Cp;
+    const size_t kept = plan->pattern.offsets == NULL ? 0 : plan->group * s->H * plan->pattern.offsets[s->T];
+    TAKE(t->stats, plan->dense ? 2 * s->H * R : 0);
+    TAKE(t->drawn, plan->dense ? s->H * R * sf_drawn_words(s->T) : 0);
+    TAKE(t->scores, plan->dense ? s->H * R * sf_scored_row(s->T) : 0);
+    TAKE(t->weights, kept);
+    TAKE(t->factors, kept);
+    if (s->attention.weighting != &sf_weighting_softmax) TAKE(t->kept_scores, kept);
+    if (plan->pattern.offsets != NULL && plan->pattern.keys == NULL) TAKE(t->keys, kept);
+    if (plan->rowwise && sf_saves_threshold(&s->attention)) TAKE(t->thresholds, R * s->H);
+    TAKE(t->sums, plan->slices != NULL ? plan->group * s->H * (plan->features * (Cp + 1) + s->T) : 0);
+    if (plan->pattern.varies) TAKE(t->counts, R * s->H);
+}
+
+void sf_lay_out_attention(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan) {
+    const sf_shape *s = &plan->model->shape;
+    const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Tp = plan->rows.Tp;
+    const bool by_score = plan->scores_all;
+    TAKE(w->keys_t, plan->dense || by_score ? Cp * ((s->T + 63) / 64 * 64) : 0);
+    TAKE(w->values_t, plan->dense ? Cp * ((s->T + 63) / 64 * 64) : 0);
+    TAKE(w->tile, SF_QUERY_TILE * (plan->dense ? SF_KEY_TILE : by_score ? Tp : 0));
+    TAKE(w->dtile, plan->dense ? (size_t)SF_QUERY_TILE * SF_KEY_TILE : 0);
+    size_t (*const prepared_size)(size_t K, size_t N) = plan->kernels->prepared_size;
+    TAKE(w->across[0], plan->dense || by_score ? prepared_size(Cp, Tp) : 0);
+    TAKE(w->across[1], plan->dense ? prepared_size(Cp, Tp) : 0);
+    for (size_t i = 0; i < 2 && plan->dense; i++) {
+        TAKE(w->upright[i], prepared_size(s->T, Cp));
+        TAKE(w->queries[i], prepared_size(SF_QUERY_TILE, Cp));
+        TAKE(w->left_queries[i], prepared_size(Cp, SF_QUERY_TILE));
+    }
+    TAKE(w->turns, R / sf_smaller(SF_GROUP_ROWS, SF_QUERY_TILE) + 1);
+    TAKE(w->drow, s->T);
+    for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);
+    TAKE(w->kept, 2 * s->T);
+    lay_out_rowwise(w, arena, plan);
+    const bool by_vectors = (s->attention.selector->selects_by & (SF_BY_VECTORS | SF_BY_ALL_SCORES)) != 0;
+    for (size_t i = 0; i < 2; i++) TAKE(w->vectors[i], by_vectors ? s->T * s->C : 0);
+    TAKE(w->scratch, sf_head_scratch_size(&s->attention, s->T, s->C, s->H));
 }
 #undef TAKE

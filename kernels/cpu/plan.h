@@ -205,8 +205,24 @@ typedef struct sf_job { /* one group of sequences on one worker */
     const atomic_int *stop; /* asks to give up: the results are then invalid; may be NULL */
 } sf_job;
 
-/* The memory of the rowwise and the matrix kernel. */
-void sf_lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan);
+/* What the attention kernels need besides: of a trace for the backward pass, and of a worker. */
+void sf_lay_out_choices(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan);
+void sf_lay_out_attention(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan);
+
+typedef struct sf_lone_head {  /* attention alone: one head of one sequence, between arrays that are not ours */
+    sf_job job;                /* plan, work, offer */
+    const sf_cpu_plan *single; /* the plan as if there were one head: what queries and keys are turned by */
+    sf_trace trace;            /* of all heads of the sequence */
+    size_t head;
+    sf_index key_index;
+    float *qkv, *dqkv;         /* [T,3,Cp] */
+    float *context, *dcontext; /* [T,Cp] */
+    float *norms;              /* [T,2] */
+    const float *q, *k, *v;    /* [T,D] */
+    float *out;                /* [T,D]: written forward, read backward */
+    float *dq, *dk, *dv;       /* [T,D] */
+    const float *dout;         /* [T,D] */
+} sf_lone_head;
 
 typedef struct sf_cpu_kernels { /* one instruction set */
     const char *name;
@@ -217,6 +233,7 @@ typedef struct sf_cpu_kernels { /* one instruction set */
     void (*add)(float *x, const float *y, size_t count);     /* x += y, count a multiple of 16 */
     double (*peak_work)(size_t rounds);                      /* multiply-adds alone; returns the number of operations */
     size_t (*prepared_size)(size_t K, size_t N);             /* floats */
+    void (*attend)(const sf_lone_head *lone), (*attend_backward)(const sf_lone_head *lone);
     void (*select)(uint32_t *keys, const float *scores, size_t row, bool greatest, size_t queries, size_t T,
                    size_t K); /* as sf_select */
 } sf_cpu_kernels;

@@ -26,23 +26,13 @@ struct sf_cpu_team {
 static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan) {
     const sf_shape *s = &plan->model->shape;
     const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
-    const size_t kept = plan->pattern.offsets == NULL ? 0 : plan->group * s->H * plan->pattern.offsets[s->T];
     *t = (sf_trace){0};
     if (s->norm == SF_POST_NORM) TAKE(t->input, R * Cp);
     TAKE(t->normed1, R * Cp);
     TAKE(t->rstd1, R);
     TAKE(t->qkv, R * 3 * HCp);
-    TAKE(t->stats, plan->dense ? 2 * s->H * R : 0);
-    TAKE(t->drawn, plan->dense ? s->H * R * sf_drawn_words(s->T) : 0);
-    TAKE(t->scores, plan->dense ? s->H * R * sf_scored_row(s->T) : 0);
-    TAKE(t->weights, kept);
-    TAKE(t->factors, kept);
-    if (s->attention.weighting != &sf_weighting_softmax) TAKE(t->kept_scores, kept);
-    if (plan->pattern.offsets != NULL && plan->pattern.keys == NULL) TAKE(t->keys, kept);
-    if (plan->rowwise && sf_saves_threshold(&s->attention)) TAKE(t->thresholds, R * s->H);
-    TAKE(t->sums, plan->slices != NULL ? plan->group * s->H * (plan->features * (Cp + 1) + s->T) : 0);
+    sf_lay_out_choices(t, arena, plan);
     TAKE(t->norms, plan->norm_factors[0] != 0 ? R * 2 * s->H : 0);
-    if (plan->pattern.varies) TAKE(t->counts, R * s->H);
     TAKE(t->context, R * HCp);
     TAKE(t->normed2, R * Cp);
     TAKE(t->rstd2, R);
@@ -54,7 +44,7 @@ static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan)
 
 static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan) {
     const sf_shape *s = &plan->model->shape;
-    const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp, Tp = plan->rows.Tp;
+    const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp;
     const size_t stretch = R < SF_GROUP_ROWS ? R : SF_GROUP_ROWS;
     TAKE(w->traces, s->L);
     for (size_t l = 0; l < s->L; l++) {
@@ -69,28 +59,8 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->dhidden, stretch * Fp);
     TAKE(w->dqkv, R * 3 * plan->rows.HCp);
     TAKE(w->dcontext, R * plan->rows.HCp);
-    const bool by_score = plan->scores_all;
-    TAKE(w->keys_t, plan->dense || by_score ? Cp * ((s->T + 63) / 64 * 64) : 0);
-    TAKE(w->values_t, plan->dense ? Cp * ((s->T + 63) / 64 * 64) : 0);
-    TAKE(w->tile, SF_QUERY_TILE * (plan->dense ? SF_KEY_TILE : by_score ? Tp : 0));
-    TAKE(w->dtile, plan->dense ? (size_t)SF_QUERY_TILE * SF_KEY_TILE : 0);
-    size_t (*const prepared_size)(size_t K, size_t N) = plan->kernels->prepared_size;
-    TAKE(w->across[0], plan->dense || by_score ? prepared_size(Cp, Tp) : 0);
-    TAKE(w->across[1], plan->dense ? prepared_size(Cp, Tp) : 0);
-    for (size_t i = 0; i < 2 && plan->dense; i++) {
-        TAKE(w->upright[i], prepared_size(s->T, Cp));
-        TAKE(w->queries[i], prepared_size(SF_QUERY_TILE, Cp));
-        TAKE(w->left_queries[i], prepared_size(Cp, SF_QUERY_TILE));
-    }
-    TAKE(w->turns, R / sf_smaller(SF_GROUP_ROWS, SF_QUERY_TILE) + 1);
+    sf_lay_out_attention(w, arena, plan);
     TAKE(w->kept_embedding, R * sf_kept_words(s->C));
-    TAKE(w->drow, s->T);
-    for (size_t i = 0; i < 4; i++) TAKE(w->wide[i], s->T);
-    TAKE(w->kept, 2 * s->T);
-    sf_lay_out_rowwise(w, arena, plan);
-    const bool by_vectors = (s->attention.selector->selects_by & SF_BY_VECTORS) != 0;
-    for (size_t i = 0; i < 2; i++) TAKE(w->vectors[i], by_vectors ? s->T * s->C : 0);
-    TAKE(w->scratch, sf_head_scratch_size(&s->attention, s->T, s->C, s->H));
     TAKE(w->pooled, s->C);
     TAKE(w->dpooled, s->C);
     TAKE(w->logits, s->classes);

@@ -67,7 +67,8 @@ static sf_head_input input_of(const head_at *h) {
                            .heads = s->H,
                            .queries = h->q,
                            .keys = h->k,
-                           .stride = s->H * s->C};
+                           .stride = s->H * s->C,
+                           .score_scale = s->inverse_temperature / sqrt((double)s->C)};
 }
 
 static double dot(const double *x, const double *y, size_t C) {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from harness import TINY, Case, has_instruction_set, run
 
-VERBS = ["train", "compare", "study", "report", "analyze", "landscape", "paper", "evaluate", "generate", "distance", "runs",
-         "export", "check", "merge", "data", "solve", "parity", "bench", "list", "man", "completion"]
+VERBS = ["train", "compare", "study", "report", "analyze", "landscape", "paper", "evaluate", "generate", "distance",
+         "runs", "export", "check", "merge", "data", "solve", "parity", "bench", "list", "doctor", "man", "completion"]
 GIB = 1 << 30
 BAD_NUMBERS = ["", " ", "-", "+", ".", "x", "nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999", "0x10",
                "0x1p3",

@@ -25,6 +25,14 @@ class Mechanisms(StoreCase):
             self.assertTrue(row["formula"] and row["cost"] and row["source"], row)
         self.assertIn("whole matrix", next(row["cost"] for row in rows if row["name"] == "doubly"))
 
+    def test_in_words(self):
+        out = self.good("list", "attention", "topk:5+sink:1/softmax@rope", "full").out.splitlines()
+        self.assertEqual(out[0], "topk:5+sink:1@rope: each query keeps the keys with the 5 largest scores and the first key, weighted "
+                         "by softmax; queries and keys are rotated by their positions beforehand")
+        self.assertEqual(out[1], "full: each query keeps every key, weighted by softmax")
+        self.refused("list", "attention", "topq:5", mentions=["topq", "topk"])
+        self.refused("list", "tasks", "topk:5", mentions=["takes no further words"])
+
     def test_more_epochs_continue_the_run(self):
         for settings in (["--attention", "topp:0.8+sink:1/entmax15@rope"], ["--attention", "lsh:4:2@alibi", "--causal", "--readout", "last"]):
             with self.subTest(settings):

@@ -76,7 +76,8 @@ CLAIMS = {
     "claim-lipschitz-lower": "estimated Lipschitz constants are lower for top-k",
 }
 OPEN = "follow-k-sweep follow-delta-speedup follow-mask-stability follow-length follow-algorithmic-stability".split()
-EXPECTED = [*PUBLISHED, *CLAIMS, *OPEN]
+BEYOND = "open-sharpness open-dispersion open-heavy-hitters open-weightings open-sinks open-positions".split()
+EXPECTED = [*PUBLISHED, *CLAIMS, *OPEN, *BEYOND]
 FORMULAS = ["fig-21", "fig-22"]
 NOT_YET = ["fig-19", "fig-20"]
 WITH_RUNS = [entry for entry in EXPECTED if entry not in FORMULAS + NOT_YET]
@@ -121,10 +122,12 @@ class AsPublished(Paper):
             for part in (says or "").split("; "):  # every part is one of the claims, or two of them
                 rest = part.replace(FASTER, "")
                 self.assertTrue(rest.strip() in ["", *stated], (entry, part))
-        for entry in ("fig-23", "fig-24", "fig-25", "fig-26", *FORMULAS, *NOT_YET, *OPEN):
+        for entry in ("fig-23", "fig-24", "fig-25", "fig-26", *FORMULAS, *NOT_YET, *OPEN, *BEYOND):
             self.assertIsNone(rows[entry]["says"], entry)  # the paper makes no claim here
         for entry in OPEN:
             self.assertIn("left open by the paper", rows[entry]["ours"])
+        for entry in BEYOND:
+            self.assertTrue(rows[entry]["ours"].startswith("beyond the paper"))
 
     def test_not_yet(self):
         rows = self.listed("paper")
@@ -135,10 +138,15 @@ class AsPublished(Paper):
         self.assertRegex(rows["fig-19"]["title"], "4096.*width 32, MLP 128, 1 head, 8, 16, 32, 64 blocks, 50 epochs")
         self.assertRegex(rows["fig-20"]["title"], "10000.*width 128, MLP 512, 4 heads, 6, 10, 15 blocks, 120 epochs")
 
-    def test_the_page_in_docs(self):
-        """docs/paper.md says the same about every entry, in the same order."""
-        text = (ROOT / "docs" / "paper.md").read_text()
-        generated, kept = text.split("<!-- end of what semfocus paper status makes; what follows is kept -->")
+    def test_the_pages_in_docs(self):
+        """docs/paper.md and docs/beyond.md, which come from two stores, say the same about every entry, in the same
+        order."""
+        pages = [(ROOT / "docs" / name).read_text().split("<!-- end of what semfocus paper status makes; what follows is kept -->")
+                 for name in ("paper.md", "beyond.md")]
+        (generated, kept), (beyond, _) = pages
+        self.assertEqual(re.findall(r"(?m)^## ([a-z]+-\S+):", generated), EXPECTED[:-len(BEYOND)])
+        self.assertIn("(beyond.md)", kept)
+        generated += beyond
         self.assertEqual(re.findall(r"(?m)^## ([a-z]+-\S+):", generated), EXPECTED)
         sections = dict(zip(EXPECTED, re.split(r"(?m)^## [a-z]+-\S+: ", generated)[1:]))
         for entry, row in self.listed("paper").items():
@@ -230,7 +238,8 @@ class EmptyStore(Paper):
                                 (["run", "fig-1", "--scale", "huge"], ["huge", "smoke|laptop|paper"]),
                                 (["run", "fig-1", "--epochs", "3"], ["epochs"]),
                                 (["list", "fig-1"], ["fig-1"]),
-                                (["status", "fig-1"], ["fig-1"]),
+                                (["status", "fig-99"], ["fig-99"]),
+                                (["status", "fig-1", "claim-robst", "--out", "x.md"], ["claim-robst", "claim-robust"]),
                                 (["list", "--out", "x"], ["out"]),
                                 (["list", "--figures", "x"], ["figures"]),
                                 (["everything"], ["everything", "list, run or status"]),

@@ -5,41 +5,11 @@ import re
 import statistics
 import unittest
 
-from harness import seal
-from paper_case import Paper
+from paper_case import StoredRuns
 
 
-class Verdicts(Paper):
+class Verdicts(StoredRuns):
     """Laptop scale without its hours of training: runs and measurements are written into a store by hand."""
-
-    EPOCHS = {"even-pairs": 100, "missing-duplicate": 250, "stack-manipulation": 200}
-
-    def plan(self, *words):
-        """id, task, mechanism and seed of every run, as compare plans them."""
-        out = self.good("compare", *words, "--dry-run", "--store", self.folder / "none", timeout=300).out  # it times epochs
-        return re.findall(r"^([0-9a-f]{16})  (\S+) +(\S+) +seed (\d+)", out, re.M)
-
-    def make_store(self):
-        self.good("train", "even-pairs", "--length", "4", "--train-count", "4", "--heldout-count", "4", "--blocks", "1",
-                  "--width", "4", "--mlp-width", "4", "--epochs", "1", "--quiet", "--store", self.store)
-
-    def enter(self, planned, converged, heldout=lambda *_: 99.0, loss=None):
-        """Runs that reach 100 % training accuracy, and a training loss of 0.1, at converged(task, mechanism, number of
-        its seed); None: never. loss(...) gives the whole curve instead."""
-        seeds = sorted({seed for *_, seed in planned})
-        with seal.changed(self.store) as database:
-            for run_id, task, mechanism, seed in planned:
-                at, count = converged(task, mechanism, seeds.index(seed)), self.EPOCHS[task]
-                accuracy = heldout(task, mechanism, seeds.index(seed))
-                losses = loss(task, mechanism, seeds.index(seed)) if loss else \
-                    [0.1 if at and e >= at else 1.0 for e in range(1, count + 1)]
-                cursor = database.execute(
-                    "INSERT INTO runs (id, task, attention, seed, status, settings, epochs, checkpoint_epoch, weights)"
-                    " VALUES (?, ?, ?, ?, 'done', '{}', ?, ?, '00000000000000ab')",
-                    (run_id, task, mechanism, int(seed), count, count))
-                database.executemany("INSERT INTO epochs VALUES (?, ?, ?, ?, 1, ?, 1)",
-                                     [(cursor.lastrowid, e, losses[e - 1], 100.0 if at and e >= at else 50.0, accuracy)
-                                      for e in range(1, count + 1)])
 
     def faster(self, converged, seeds="8", **options):
         self.make_store()
@@ -155,13 +125,6 @@ class Verdicts(Paper):
         shown = row["comparisons"][0]
         self.assertEqual(shown["verdict"], "shown")
         self.assertIn("topk:1 14 epochs, 64.0 %; topk:3 14 epochs, 98.6 %", shown["numbers"])
-
-    def measure(self, planned, values):
-        with seal.changed(self.store) as database:
-            for run_id, task, mechanism, _ in planned:
-                number, = database.execute("SELECT number FROM runs WHERE id = ?", (run_id,)).fetchone()
-                for name, value in values(task, mechanism).items():
-                    database.execute("INSERT INTO findings VALUES (?, '00000000000000ab', ?, ?)", (number, name, value))
 
     PERCENTS = (75, 90, 95, 100)
     # delta_s (full), delta_h, Delta_h, in-degree, W, X at 75, 90, 95, 100 %, as published

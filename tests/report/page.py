@@ -42,6 +42,14 @@ def read_csv(path):
         return list(csv.DictReader(file))
 
 
+def tick_value(label):
+    """The number that a label of an axis shows: 0.5, 10\u207b\u00b3, 5\u00b710\u207b\u00b3."""
+    power = re.fullmatch("(?:([25])\u00b7)?10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)", label)
+    if power is None:
+        return float(label.replace("\u2212", "-"))
+    return float(power[1] or 1) * 10.0 ** int(power[2].translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
+
+
 class Element:
     def __init__(self, tag, attributes, parent):
         self.tag, self.attributes, self.parent = tag, attributes, parent

@@ -10,7 +10,7 @@ import unittest
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from page import FIGURES, MEASURED, REGIONS, Case, Page, read_csv, read_json, run, seal
+from page import FIGURES, MEASURED, REGIONS, Case, Page, read_csv, read_json, run, seal, tick_value
 
 SVG = "{http://www.w3.org/2000/svg}"
 TINY = ["--length", "8", "--train-count", "60", "--heldout-count", "40", "--blocks", "2", "--width", "8", "--mlp-width", "8",
@@ -40,20 +40,12 @@ def is_inside(corners, x, y):
     return inside
 
 
-def tick_value(label):
-    power = label.find(f"{SVG}tspan")
-    if power is None:
-        return float(label.text)
-    return float(label.text.replace("·10", "") if "·" in label.text else 1) * 10 ** float(power.text)
-
-
 def third_panel(svg):
-    """Functions from c1 and c2 to places in the lower left panel, from the numbers at its axes."""
-    labels = [label for label in svg.iter(f"{SVG}text") if label.get("class") == "tick" and label.get("text-anchor")]
-    xs = sorted((float(label.get("x")), tick_value(label)) for label in labels if label.get("text-anchor") == "middle")
-    xs = xs[:len(xs) // 2]  # the other half is that of the panel beside it
-    ys = sorted((float(label.get("y")) - 4, tick_value(label)) for label in labels if label.get("text-anchor") == "end")
-    ys = ys[len(ys) // 2:]
+    """Functions from c1 and c2 to places in the third panel, from the numbers at its axes."""
+    panel = [group for group in svg.iter(f"{SVG}g") if group.get("class") == "panel"][2]
+    labels = [label for label in panel.iter(f"{SVG}text") if label.get("class") == "tick" and label.get("text-anchor")]
+    xs = sorted((float(label.get("x")), tick_value(label.text)) for label in labels if label.get("text-anchor") == "middle")
+    ys = sorted((float(label.get("y")) - 4, tick_value(label.text)) for label in labels if label.get("text-anchor") == "end")
     (x1, v1), (x2, v2), (y1, u1), (y2, u2) = xs[0], xs[-1], ys[0], ys[-1]
     u1, u2 = math.log10(u1), math.log10(u2)
     return (lambda c1: x1 + (c1 - v1) / (v2 - v1) * (x2 - x1),

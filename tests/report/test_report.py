@@ -9,7 +9,7 @@ import unittest
 import xml.etree.ElementTree as ET
 
 from page import (CURVES, FIGURES, MEASURED, MECHANISMS, NOT_A_NUMBER, OPTIONS, REGIONS, SETTINGS, STUDY, SURFACES, SWEEPS,
-                  TASKS, Case, Page, StudyCase, in_folder, read_csv, read_json, run, without_times)
+                  TASKS, Case, Page, StudyCase, in_folder, read_csv, read_json, run, without_times, tick_value)
 
 SVG = "{http://www.w3.org/2000/svg}"
 MINUS = "\u2212"
@@ -30,7 +30,7 @@ class Axis:
     def __init__(self, svg, horizontal):
         same, place = ("x1", "x2") if horizontal else ("y1", "y2"), "x1" if horizontal else "y1"
         children = list(svg)
-        self.ticks = [(float(line.get(place)), self.value(label)) for line, label in zip(children, children[1:])
+        self.ticks = [(float(line.get(place)), tick_value(label.text)) for line, label in zip(children, children[1:])
                       if line.get("class") == "grid" and line.get(same[0]) == line.get(same[1])]
         assert len(self.ticks) >= 2, "fewer than two ticks"
         for self.scale in (float, math.log10):
@@ -38,14 +38,6 @@ class Axis:
                all(abs(self.place(tick) - at) < 0.2 for at, tick in self.ticks):
                 return
         raise AssertionError(f"the ticks are neither linear nor logarithmic: {self.ticks}")
-
-    @staticmethod
-    def value(label):
-        power = label.find(f"{SVG}tspan")
-        if power is not None:
-            factor = re.fullmatch("(?:([25])·)?10", label.text)
-            return float(factor[1] or 1) * 10.0 ** float(power.text.replace(MINUS, "-"))
-        return float(label.text.replace(MINUS, "-"))
 
     def place(self, value):
         (first, low), (last, high) = self.ticks[0], self.ticks[-1]
@@ -233,10 +225,81 @@ class ManyGroups(Case):
         for figure in CURVES:
             rows = read_csv(self.folder / "figures" / f"even-pairs-{figure}.csv")
             self.assertEqual(list(dict.fromkeys(row["variant"] for row in rows)), names)
-            looks = {(path.get("stroke"), path.get("stroke-dasharray"))
-                     for path in ET.parse(self.folder / "figures" / f"even-pairs-{figure}.svg").iter(f"{SVG}path")
-                     if path.get("class") == "line"}
-            self.assertEqual(len(looks), len(legend), "two series look the same")
+            svg = ET.parse(self.folder / "figures" / f"even-pairs-{figure}.svg").getroot()
+            panels = [group for group in svg.iter(f"{SVG}g") if group.get("class") == "panel"]
+            self.assertEqual(len(panels), len(legend))
+            self.check_looks(panels)
+
+    def check_looks(self, panels):
+        """No two series of a panel look the same."""
+        for panel in panels:
+            looks = [(path.get("stroke"), path.get("stroke-dasharray")) for path in panel.iter(f"{SVG}path")
+                     if path.get("class") == "line"]
+            self.assertTrue(0 < len(looks) == len(set(looks)) <= 6, looks)
+
+    def compare(self, *words):
+        self.good("compare", "even-pairs", "--seeds", "2", *OPTIONS, "--epochs", "3", *words, "--out", self.folder / "report.html",
+                  "--figures", self.folder / "figures", "--store", self.folder / "runs")
+        svg = ET.parse(self.folder / "figures" / "even-pairs-training-loss.svg").getroot()
+        return [group for group in svg.iter(f"{SVG}g") if group.get("class") == "panel"]
+
+    def test_many_mechanisms_have_a_panel_each(self):
+        """Beside the baseline, which is in all of them."""
+        names = ["full", "topk:1", "topk:2", "topk:3", "banded:1", "banded:3", "block:2", "bottomk:2"]
+        panels = self.compare("--attention", ",".join(names))
+        self.check_looks(panels)
+        self.assertEqual([list(series_of(panel)) for panel in panels], [["full", name] for name in names[1:]])
+        shown = Page((self.folder / "report.html").read_bytes()).root.find("figure", id="training-loss-0")[0].find("svg", "figure")
+        self.assertEqual([[g.attributes["data-name"] for g in svg.find("g", "series")] for svg in shown],
+                         [["full", name] for name in names[1:]])
+
+    def test_a_grid_has_a_panel_for_each_comparison(self):
+        panels = self.compare("--attention", "full,topk:2", "--lr", "0.01,0.02", "--norm", "pre,post")
+        self.check_looks(panels)
+        self.assertEqual(len(panels), 4)
+        for panel in panels:
+            names = list(series_of(panel))
+            self.assertEqual(names[1], names[0].replace("full", "topk:2"))
+
+    def test_colour_is_the_mechanism_and_dashes_are_settings(self):
+        self.compare("--attention", "full,topk:2,banded:3", "--lr", "0.01,0.02")
+        svg = ET.parse(self.folder / "figures" / "even-pairs-training-loss.svg").getroot()
+        looks = {name: (path.get("stroke"), path.get("stroke-dasharray")) for name, group in series_of(svg).items()
+                 for path in group.iter(f"{SVG}path") if path.get("class") == "line"}
+        self.assertEqual(len(looks), 6)
+        for name, (colour, dashes) in looks.items():
+            for other, (their_colour, their_dashes) in looks.items():
+                self.assertEqual(colour == their_colour, name.split()[0] == other.split()[0], (name, other))
+                self.assertEqual(dashes == their_dashes, name.split()[1] == other.split()[1], (name, other))
+
+
+MARKS = {"nothing to compare": "–", "too few seeds": "?", "no difference found": "○", "equal": "=", "better": "▲", "worse": "▼",
+         "both at chance": "–"}
+
+
+def check_summary(case, page, groups):
+    """The matrix says of every comparison what its verdict says, with a mark besides the colour."""
+    table, = page.root.find("table", "matrix")
+    tasks = list(page.sections)
+    case.assertEqual([cell.text for cell in table.find("thead")[0].find("th")], ["mechanism", *tasks])
+    told = {}
+    for row in table.find("tbody")[0].find("tr"):
+        for task, cell in zip(tasks, row.find("td"), strict=True):
+            told[task, row.find("th")[0].text] = cell
+    case.assertEqual(sorted(told), sorted((row["task"], row["variant"]) for row in groups))
+    for row in groups:
+        cell = told[row["task"], row["variant"]]
+        if row["baseline"]:
+            case.assertIn("baseline", cell.text)
+            continue
+        case.assertEqual([mark.text for mark in cell.find("i")], [MARKS[row["speed"]], MARKS[row["accuracy"]]])
+        for word, p in ((row["speed"], row["p_corrected"]), (row["accuracy"], row["p_accuracy_corrected"])):
+            if word in ("better", "worse", "no difference found"):
+                case.assertIn(f"p\u00a0=\u00a0{p:.2g}", cell.text, row)
+        if row["accuracy"] in ("better", "worse"):
+            case.assertIn(f"{abs(row['accuracy_difference']):.3g} points {'more' if row['accuracy'] == 'better' else 'less'}", cell.text)
+        if row["speed"] in ("better", "worse") and row["converged"] > 0:
+            case.assertRegex(cell.text, r"[\d.]+× " + ("faster" if row["speed"] == "better" else "slower"))
 
 
 class Document(StudyCase):
@@ -248,6 +311,27 @@ class Document(StudyCase):
             for row in self.groups:
                 if row["task"] == task and row["verdict"]:
                     self.assertIn(row["verdict"], section.text)
+
+    def test_summary(self):
+        check_summary(self, self.page, self.groups)
+
+    def test_contents(self):
+        links = [link.attributes["href"] for link in self.page.root.find("nav")[0].find("a")]
+        self.assertEqual(links[0], "#summary")
+        for section in self.page.root.find("section"):
+            self.assertIn("#" + section.attributes["id"], links)
+
+    def test_figures_are_told_in_words(self):
+        """The name of a figure ends with what was found, for those who do not see it."""
+        for task in TASKS:
+            groups = [row for row in self.groups if row["task"] == task]
+            labels = [svg.attributes["aria-label"] for svg in self.page.sections[task].find("svg", "figure")]
+            self.assertEqual(len(labels), len(FIGURES))
+            for label in labels:
+                self.assertTrue(label.startswith(task) and all(name in label for name in MECHANISMS), label)
+            for row in groups:
+                epochs = "not reached" if row["epochs_median"] is None else f"{row['epochs_median']:.4g}"
+                self.assertIn(f"{row['variant']} {epochs}", labels[-1])
 
     def test_tables(self):
         def number(text):
@@ -273,6 +357,14 @@ class Document(StudyCase):
                 for text, name in zip(row[9:12], ("last_heldout", "best_heldout", "gap")):
                     self.assertAlmostEqual(float(text.replace(MINUS, "-")), group[name], delta=0.06)
 
+    def test_mechanisms_in_words(self):
+        """What `list attention` says of each spelling, once per task."""
+        rows = read_json(run("list", "attention", *MECHANISMS, "--json").out)
+        for section in self.page.sections.values():
+            shown, = section.find("details", "words")
+            self.assertEqual([item.text for item in shown.find("dt")], MECHANISMS)
+            self.assertEqual([item.text for item in shown.find("dd")], [row["words"] for row in rows])
+
     def test_the_numbers_are_those_of_the_runs(self):
         curves = self.curves()
         for group in self.groups:
@@ -293,8 +385,11 @@ class Document(StudyCase):
             self.assertNotRegex(rest, r"(?i)https?:|ftp:|[\"'(]//|\burl\(|@import|\bfetch\(|XMLHttpRequest|\bimport\b|eval\(")
         for element in self.page.root:
             for name in element.attributes:
-                self.assertNotIn(name, ("src", "href", "xlink:href", "srcset", "action", "data", "background", "style"))
+                self.assertNotIn(name, ("src", "xlink:href", "srcset", "action", "data", "background", "style"))
                 self.assertFalse(name.startswith("on"), name)
+            if "href" in element.attributes:  # only to places of the page, and these exist
+                self.assertTrue(element.tag == "a" and element.attributes["href"].startswith("#"), element.attributes)
+                self.assertIn(element.attributes["href"][1:], [other.attributes.get("id") for other in self.page.root])
 
     def test_the_command(self):
         self.assertEqual(shlex.split(self.page.command), ["semfocus", *self.words])
@@ -328,6 +423,19 @@ class Document(StudyCase):
         for path in (self.study / "figures").iterdir():
             self.assertNotRegex(path.read_text(encoding="utf-8"), NOT_A_NUMBER, path.name)
         self.assertNotRegex(self.page.visible_text, NOT_A_NUMBER)
+
+
+class Findings(Case):
+    def test_summary_of_significant_differences(self):
+        """Both ways: the baseline is the first mechanism where full attention is not among them."""
+        found = set()
+        for mechanisms in ("full,banded:1", "banded:1,topk:3"):
+            out = self.folder / "report.html"
+            groups = read_json(self.good("compare", "even-pairs,parity", "--attention", mechanisms, "--seeds", "8", *OPTIONS, "--out", out,
+                                         "--store", self.folder / "runs", "--json", timeout=300).out)
+            check_summary(self, Page(out.read_bytes()), groups)
+            found |= {row["speed"] for row in groups}
+        self.assertLessEqual({"better", "worse"}, found)
 
 
 class Escaping(Case):

@@ -1,0 +1,102 @@
+/* What a selector needs of a whole head before its queries: vectors, draws, scratch, and all scores where it looks at
+ * them. */
+#include <math.h>
+#include <string.h>
+
+#include "attention/attention.h"
+
+static bool looks_at(const sf_attention *attention, unsigned what) {
+    return (attention->selector->selects_by & what) != 0;
+}
+
+static size_t rounded_up(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+typedef struct all_scores { /* behind the selector's own scratch */
+    double *scores;         /* [T,T] */
+    double *steps;          /* [score steps + 1,T] */
+    float *keys;            /* [T,D]: scaled */
+    uint32_t *every;        /* [T] */
+} all_scores;
+
+static size_t lay_out(all_scores *out, unsigned char *at, const sf_attention *attention, size_t T, size_t D) {
+    const size_t steps = sf_attention_score_steps(attention) + 1;
+    const size_t sizes[] = {T * T * sizeof(double), steps * T * sizeof(double), T * D * sizeof(float),
+                            T * sizeof(uint32_t)};
+    void *places[4] = {NULL};
+    size_t used = 0;
+    for (size_t i = 0; i < 4; i++) {
+        if (at != NULL) places[i] = at + used;
+        used += rounded_up(sizes[i]);
+    }
+    *out = (all_scores){places[0], places[1], places[2], places[3]};
+    return used;
+}
+
+static size_t own_size(const sf_attention *attention, size_t T, size_t D, size_t heads) {
+    const sf_head_input input = {.T = T, .D = D, .heads = heads, .k = attention->k, .arguments = attention->arguments};
+    return attention->selector->scratch_size(&input);
+}
+
+size_t sf_head_scratch_size(const sf_attention *attention, size_t T, size_t D, size_t heads) {
+    const size_t plain = T - attention->globals;
+    all_scores unused;
+    if (attention->selector->scratch_size == NULL) return 0;
+    const size_t own = own_size(attention, plain, D, heads);
+    return looks_at(attention, SF_BY_ALL_SCORES) ? rounded_up(own) + lay_out(&unused, NULL, attention, plain, D) : own;
+}
+
+/* In float, as the kernels compute them, so that a selector sees the scores that it would see in keep(): a product is a
+ * chain of fused multiply-adds over the channels, with the scaled key. */
+static void score_query(const all_scores *all, const sf_attention *attention, const sf_head_input *head, size_t i) {
+    const double *q = head->queries + i * head->stride;
+    const size_t steps = sf_attention_score_steps(attention);
+    const sf_scored_keys row = {.query = i,
+                                .count = sf_attention_visible(attention, i, head->T),
+                                .T = head->T,
+                                .keys = all->every,
+                                .head = head->head,
+                                .heads = head->heads};
+    double *scores = all->scores + i * head->T;
+    for (size_t j = 0; j < row.count; j++) {
+        float sum = 0;
+        for (size_t c = 0; c < head->D; c++) sum = fmaf((float)q[c], all->keys[j * head->D + c], sum);
+        all->steps[j] = sum;
+    }
+    sf_attention_transform_scores(all->steps, attention, &row);
+    for (size_t j = 0; j < head->T; j++) scores[j] = j < row.count ? (float)all->steps[steps * row.count + j] : 0;
+}
+
+static const double *score_all(void *scratch, const sf_attention *attention, const sf_head_input *head) {
+    all_scores all;
+    unsigned char *at = (unsigned char *)scratch + rounded_up(own_size(attention, head->T, head->D, head->heads));
+    lay_out(&all, at, attention, head->T, head->D);
+    for (size_t j = 0; j < head->T; j++) {
+        all.every[j] = (uint32_t)j;
+        for (size_t c = 0; c < head->D; c++)
+            all.keys[j * head->D + c] = (float)head->score_scale * (float)head->keys[j * head->stride + c];
+    }
+    for (size_t i = 0; i < head->T; i++) score_query(&all, attention, head, i);
+    return all.scores;
+}
+
+void sf_head_prepare(sf_head_state *state, const sf_attention *attention, size_t T, sf_index key_index) {
+    state->input.T = T - attention->globals;
+    state->input.k = attention->k;
+    state->input.arguments = attention->arguments;
+    state->input.causal = attention->causal;
+    if (!looks_at(attention, SF_BY_VECTORS | SF_BY_ALL_SCORES)) state->input.queries = state->input.keys = NULL;
+    if (attention->selector->prepare == NULL) return;
+    sf_index index = key_index;
+    index.stream = key_index.stream - SF_RANDOM_KEYS + SF_RANDOM_PREPARATION; /* evaluation follows training in both */
+    sf_draws sequence = sf_draws_at(index);
+    index.sample = UINT32_MAX; /* no sequence has this number */
+    sf_draws step = sf_draws_at(index);
+    const bool draws = looks_at(attention, SF_BY_CHANCE);
+    sf_head_input input = state->input;
+    input.sequence_draws = draws ? &sequence : NULL;
+    input.step_draws = draws ? &step : NULL;
+    if (looks_at(attention, SF_BY_ALL_SCORES)) input.scores = score_all(state->scratch, attention, &input);
+    attention->selector->prepare(state->scratch, &input);
+}

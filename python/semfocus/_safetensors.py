@@ -1,0 +1,25 @@
+"""Reads safetensors files of f32 and f64 tensors; the package needs no other reader."""
+from __future__ import annotations
+
+import json
+import os
+
+import numpy
+
+_TYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8"}
+
+
+def read_safetensors(path: str | os.PathLike[str]) -> tuple[dict[str, numpy.ndarray], dict[str, str]]:
+    """The tensors by name, and the metadata."""
+    with open(path, "rb") as file:
+        content = file.read()
+    size = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or size > len(content) - 8:
+        raise ValueError(f"{os.fspath(path)!r} is not a safetensors file, or is cut short")
+    header = json.loads(content[8:8 + size])
+    metadata = header.pop("__metadata__", {})
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = (8 + size + at for at in entry["data_offsets"])
+        tensors[name] = numpy.frombuffer(content[begin:end], _TYPES[entry["dtype"]]).reshape(entry["shape"]).copy()
+    return tensors, metadata

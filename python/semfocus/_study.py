@@ -1,0 +1,232 @@
+"""Training and comparing: studies, run by the library in a thread of its own, so that Ctrl-C and callbacks work."""
+from __future__ import annotations
+
+import ctypes
+import os
+import queue
+import threading
+import warnings
+from ctypes import byref, c_int
+from typing import Any, Callable, Iterable
+
+from . import _library, _parts
+from ._progress import KINDS, open_progress
+from ._store import WRITE, Run, Store
+from ._table import html_table, table
+
+Callback = Callable[[dict], Any]
+
+
+def _spell(value: Any) -> str:
+    """A value as the command line has it; a list is an axis of the grid."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple, range)):
+        return ",".join(_spell(one) for one in value)
+    if isinstance(value, float):
+        return repr(value)
+    return str(value)
+
+
+def _set(study: _library.Handle, settings: dict[str, Any]) -> None:
+    for name, value in settings.items():
+        _library.call("sf_study_set", study, name.replace("_", "-").encode(), _spell(value).encode())
+
+
+def _open_study(task: str | Iterable[str], settings: dict[str, Any], store: str) -> _library.Handle:
+    study = _library.Handle("sf_study_destroy", "sf_study_create")
+    _set(study, {"store": store, **settings})
+    tasks = task if isinstance(task, str) else ",".join(task)
+    _library.call("sf_study_add_tasks", study, tasks.encode())
+    return study
+
+
+class _Session:
+    """Trains a planned study. The library works in another thread and puts its events into a queue; the calling thread
+    shows progress and calls the callback, so that both may do what Python allows in the main thread only."""
+
+    def __init__(self, study: _library.Handle, folder: str, callback: Callback | None):
+        self.study, self.callback = study, callback
+        self.store = _library.Handle("sf_store_close", "sf_store_open", folder.encode(), WRITE)
+        self.planned = _library.rows_of("sf_study_runs_json", study)
+        self.stop = c_int(0)
+        self.events: queue.SimpleQueue = queue.SimpleQueue()
+        self.status, self.message = _library.OK, ""
+        self.failures: list[str] = []
+
+    def _work(self) -> None:
+        def on_event(_: Any, kind: int, run: int, id_: bytes, message: bytes, epoch: int, *numbers: Any) -> None:
+            self.events.put((kind, run, message.decode(errors="replace") if message else None, epoch, numbers))
+        hook = _library.EVENT(on_event)
+        self.status = _library.call("sf_study_train", self.study, self.store, byref(self.stop), hook, None)
+        self.message = _library.message() if self.status != _library.OK else ""  # belongs to this thread
+        self.events.put(None)
+
+    def _event(self, kind: int, run: int, message: str | None, epoch: int, numbers: tuple) -> dict[str, Any]:
+        planned = self.planned[run] if run < len(self.planned) else {}
+        names = ("train_loss", "train_accuracy", "heldout_loss", "heldout_accuracy", "step", "steps")
+        return {"kind": KINDS[kind], "run": run, "message": message, "epoch": epoch, **dict(zip(names, numbers)),
+                **{name: planned.get(name) for name in ("id", "task", "attention", "seed", "epochs")}}
+
+    def _handle(self, event: dict[str, Any]) -> None:
+        if event["kind"] == "failed":
+            self.failures.append(f"run {event['id']} ({event['attention']}, seed {event['seed']}): {event['message']}")
+        if event["kind"] == "note":
+            warnings.warn(event["message"], stacklevel=5)
+        if self.callback is not None:
+            self.callback(event)
+
+    def run(self, progress: bool | None) -> None:
+        shown = open_progress(progress, sum(run["epochs"] for run in self.planned))
+        _parts.forget_failure()
+        thread = threading.Thread(target=self._work, name="semfocus", daemon=True)
+        raised: BaseException | None = None
+        thread.start()
+        while True:
+            try:
+                item = self.events.get(timeout=0.2)
+                if item is None:
+                    break
+                if raised is None:
+                    event = self._event(*item)
+                    shown.tell(event)
+                    self._handle(event)
+            except queue.Empty:
+                continue
+            except BaseException as problem:  # Ctrl-C, or the callback's own: checkpoint, then let it through
+                raised = raised or problem
+                self.stop.value = 1
+        thread.join()
+        shown.close()
+        self.store.close()
+        if raised is not None:
+            raise raised
+        self._judge()
+
+    def _judge(self) -> None:
+        if self.status == _library.OK:
+            return
+        if self.failures:
+            raise _library.RunFailed("; ".join(self.failures)) from _parts.last_failure()
+        raise _library.fail(self.status, self.message)
+
+
+def train(task: str, *, store: str | os.PathLike[str] = "runs", progress: bool | None = None,
+          callback: Callback | None = None, **settings: Any) -> Run | list[Run]:
+    """Trains what is missing and returns the run, or a list of runs if a setting is a list.
+
+    Settings are those of 'semfocus train --help', with underscores. Finished runs are found in the store, unfinished
+    ones continue. Ctrl-C writes a checkpoint and raises KeyboardInterrupt; so does an exception of ``callback``, which
+    is called in this thread with a dict for every event ("kind" is "started", "step", "epoch", "finished", "stopped",
+    "failed" or "note").
+
+    >>> run = train("even-pairs", attention="topk:3", seed=1, store=STORE, **SMALL)
+    >>> run["epochs"], run["status"]
+    (2, 'done')
+    >>> train("even-pairs", atention="topk:3", store=STORE)
+    Traceback (most recent call last):
+    ValueError: unknown setting 'atention'; did you mean 'attention'?
+    """
+    store = os.fspath(store)
+    with _open_study(task, {"attention": "full", "seed": _default("seed"), **settings}, store) as study:
+        _library.call("sf_study_plan", study)
+        session = _Session(study, store, callback)
+        session.run(progress)
+        found = {run.id: run for run in Store(store)}
+        runs = [found[planned["id"]] for planned in session.planned]
+    return runs[0] if len(runs) == 1 else runs
+
+
+def _default(name: str) -> str:
+    return next(row["default"] for row in settings() if row["name"] == name)
+
+
+def settings() -> list[dict[str, Any]]:
+    """The table of settings: name, default, choices, help.
+
+    >>> [row["default"] for row in settings() if row["name"] == "optimizer"]
+    ['sgd']
+    """
+    return _library.rows_of("sf_settings_json")
+
+
+def parts() -> dict[str, list[dict[str, str]]]:
+    """Tasks, and the parts of mechanisms: selectors, extras, weightings, score transforms.
+
+    >>> "even-pairs" in [task["name"] for task in parts()["tasks"]]
+    True
+    """
+    return _library.rows_of("sf_parts_json")
+
+
+class Comparison:
+    """What a study says: groups of runs that differ only in the seed, compared with a baseline."""
+
+    _shown = ("task", "variant", "finished", "converged", "epochs_median", "speedup", "p_corrected", "last_heldout",
+              "accuracy_difference")
+
+    def __init__(self, study: _library.Handle, store: str, rows: list[dict[str, Any]], command: str):
+        self._study, self._command = study, command
+        self.rows, self.store = rows, Store(store)
+
+    def table(self) -> Any:
+        """One row per group: epochs to the criterion, speed-up with its interval and p, accuracies, verdict."""
+        return table({name: value for name, value in row.items() if name != "ids"} for row in self.rows)
+
+    def verdicts(self) -> list[str]:
+        """What was found, one sentence per group but the baselines."""
+        return [row["verdict"] for row in self.rows if row["verdict"]]
+
+    def runs(self) -> list[Run]:
+        ids = {id_ for row in self.rows for id_ in row["ids"]}
+        return [run for run in self.store if run.id in ids]
+
+    def curves(self) -> Any:
+        """The learning curves of the runs of this comparison, with the column ``variant``."""
+        variants = {id_: row["variant"] for row in self.rows for id_ in row["ids"]}
+        return table({"variant": variants[run.id], "task": run["task"], "seed": run["seed"], "id": run.id, **row}
+                     for run in self.runs() for row in run._curve_rows())
+
+    def plot(self, column: str = "heldout_accuracy", axes: Any = None) -> Any:
+        """Median and quartiles over seeds against epochs, one colour per variant; needs matplotlib."""
+        from ._figure import plot
+        return plot(self, column, axes)
+
+    def report(self, path: str | os.PathLike[str] = "report.html") -> str:
+        """Writes the page of 'semfocus compare' and returns its path."""
+        handle = _library.Handle("sf_store_close", "sf_store_open", self.store.path.encode(), 0)
+        _library.call("sf_report_write", self._study, handle, os.fspath(path).encode(), self._command.encode())
+        handle.close()
+        return os.fspath(path)
+
+    def __repr__(self) -> str:
+        lines = [f"{row['task']}, {row['variant']}: {row['finished']} of {row['runs']} runs done" for row in self.rows]
+        return "\n".join(lines + self.verdicts())
+
+    def _repr_html_(self) -> str:
+        import html
+        sentences = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.verdicts())
+        return html_table(self.rows, self._shown) + sentences
+
+
+def compare(task: str | Iterable[str], *, store: str | os.PathLike[str] = "runs", progress: bool | None = None,
+            callback: Callback | None = None, converged_at: str | float = "95", **settings: Any) -> Comparison:
+    """Trains the missing runs of a grid and says which mechanism learns faster and generalizes better.
+
+    Every setting may be a list; ``seeds`` is how many seeds. As 'semfocus compare'.
+
+    >>> result = compare("even-pairs", attention=["full", "topk:3"], seed=1, store=STORE, **SMALL)
+    >>> [row["variant"] for row in result.rows]
+    ['full', 'topk:3']
+    """
+    store = os.fspath(store)
+    study = _open_study(task, settings, store)
+    _library.call("sf_study_converge_at", study, str(converged_at).encode())
+    _library.call("sf_study_plan", study)
+    _library.call("sf_study_check_stops", study)
+    _Session(study, store, callback).run(progress)
+    with _library.Handle("sf_store_close", "sf_store_open", store.encode(), 0) as handle:
+        _library.call("sf_study_judge", study, handle)
+    words = [f"--{name.replace('_', '-')} {_spell(value)}" for name, value in settings.items()]
+    command = " ".join(["semfocus compare", task if isinstance(task, str) else ",".join(task), *words])
+    return Comparison(study, store, _library.rows_of("sf_study_results_json", study), command)

@@ -1,0 +1,141 @@
+"""semfocus in PyTorch: every mechanism as a trainable operator, and stored models as plain modules.
+
+>>> import torch
+>>> from semfocus.torch import attention
+>>> q, k, v = (torch.randn(2, 4, 10, 8, requires_grad=True) for _ in range(3))
+>>> attention(q, k, v, "topk:3").sum().backward()
+>>> q.grad.shape
+torch.Size([2, 4, 10, 8])
+"""
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_bool, c_char_p, c_double, c_size_t, c_uint32, c_void_p
+from typing import Any
+
+import torch
+
+from . import _library
+from ._torch_model import Model
+
+__all__ = ["Model", "attention"]
+
+
+class _Request(ctypes.Structure):
+    """sf_raw_request of semfocus/raw_attention.h."""
+    _fields_ = [("attention", c_char_p), ("scale", c_double), ("N", c_size_t), ("H", c_size_t), ("T", c_size_t),
+                ("D", c_size_t), ("threads", c_size_t), ("seed", c_uint32), ("causal", c_bool)]
+
+
+def _request(shape: Any, mechanism: str, causal: bool, scale: float, seed: int) -> _Request:
+    *batch, T, D = (int(size) for size in shape)
+    heads = batch[-1] if len(batch) >= 2 else 1
+    count = 1
+    for size in batch:
+        count *= size
+    return _Request(mechanism.encode(), scale, count // heads if heads else 0, heads or 1, T, D,
+                    torch.get_num_threads(), seed, causal)
+
+
+for _name, _count in (("forward", 5), ("backward", 9), ("forward_double", 4), ("backward_double", 7)):
+    _library.declare("sf_raw_attention_" + _name, *[c_void_p] * _count, ctypes.POINTER(_Request))
+_library.declare("sf_raw_attention_trace", ctypes.POINTER(c_size_t), ctypes.POINTER(_Request))
+
+
+def _trace_size(q: torch.Tensor, request: _Request) -> list[int]:
+    """Of what forward leaves for backward: the keys that were kept, and their weights."""
+    size = c_size_t()
+    if q.dtype == torch.float32 and request.N > 0:
+        _library.call("sf_raw_attention_trace", byref(size), byref(request))
+    return [request.N, size.value]
+
+
+@torch.library.custom_op("semfocus::attention", mutates_args=(), device_types="cpu")
+def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mechanism: str, causal: bool, scale: float,
+             seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    request = _request(q.shape, mechanism, causal, scale, seed)
+    q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
+    out = torch.empty_like(q, memory_format=torch.contiguous_format)
+    trace = torch.empty(_trace_size(q, request), dtype=torch.uint8)
+    if q.dtype == torch.float64:
+        _library.call("sf_raw_attention_forward_double", *_places(out, q, k, v), byref(request))
+    elif request.N > 0:
+        _library.call("sf_raw_attention_forward", *_places(out, trace, q, k, v), byref(request))
+    return out, trace
+
+
+@_forward.register_fake
+def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mechanism: str, causal: bool, scale: float,
+      seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    request = _request(q.shape, mechanism, causal, scale, seed)
+    return torch.empty_like(q, memory_format=torch.contiguous_format), torch.empty(
+        _trace_size(q, request), dtype=torch.uint8, device=q.device)
+
+
+@torch.library.custom_op("semfocus::attention_backward", mutates_args=(), device_types="cpu")
+def _backward(dout: torch.Tensor, out: torch.Tensor, trace: torch.Tensor, q: torch.Tensor, k: torch.Tensor,
+              v: torch.Tensor, mechanism: str, causal: bool, scale: float,
+              seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    request = _request(q.shape, mechanism, causal, scale, seed)
+    dout, out, trace = dout.contiguous(), out.contiguous(), trace.contiguous()
+    q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
+    dq, dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
+    if q.dtype == torch.float64:
+        _library.call("sf_raw_attention_backward_double", *_places(dq, dk, dv, dout, q, k, v), byref(request))
+    elif request.N > 0:
+        _library.call("sf_raw_attention_backward", *_places(dq, dk, dv, dout, out, trace, q, k, v), byref(request))
+    return dq, dk, dv
+
+
+@_backward.register_fake
+def _(dout: torch.Tensor, out: torch.Tensor, trace: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+      mechanism: str, causal: bool, scale: float, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    dq, dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
+    return dq, dk, dv
+
+
+def _places(*tensors: torch.Tensor) -> list[int]:
+    return [tensor.data_ptr() for tensor in tensors]
+
+
+def _save(ctx: Any, inputs: tuple, output: tuple) -> None:
+    q, k, v, *ctx.how = inputs
+    ctx.save_for_backward(output[0], output[1], q, k, v)
+
+
+def _gradients(ctx: Any, dout: torch.Tensor, _: Any) -> tuple:
+    return (*_backward(dout, *ctx.saved_tensors, *ctx.how), None, None, None, None)
+
+
+_forward.register_autograd(_gradients, setup_context=_save)
+
+
+def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+    if q.dim() < 2 or q.shape != k.shape or q.shape != v.shape:
+        raise ValueError(f"query, key and value have the shapes {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}; "
+                         "they must have the same, [..., T, D]")
+    if q.dtype not in (torch.float32, torch.float64) or k.dtype != q.dtype or v.dtype != q.dtype:
+        raise ValueError(f"query, key and value are {q.dtype}, {k.dtype} and {v.dtype}; they must all be float32 or float64")
+    if any(x.device.type not in ("cpu", "meta") for x in (q, k, v)):
+        raise ValueError(f"query is on {q.device}; semfocus.torch computes on the CPU: use q.cpu()")
+
+
+def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mechanism: str = "full", *,
+              is_causal: bool = False, scale: float | None = None, seed: int = 0) -> torch.Tensor:
+    """Attention by any mechanism of semfocus, shaped like scaled_dot_product_attention: [..., T, D] to [..., T, D].
+
+    ``mechanism`` is spelled as for 'semfocus train --attention': "topk:32", "banded:5+global:1", "full/entmax15",
+    "topk:32@rope". ``scale`` multiplies the products of queries and keys, 1/sqrt(D) by default. float32 is computed by
+    the CPU kernels on torch.get_num_threads() threads, float64 by the reference in double. Of tensors with at least four
+    dimensions, the third from the end are the heads, which alibi depends on. ``seed`` chooses the draws of random and lsh:
+    give each step its own. torch.compile compiles once per length.
+
+    >>> import torch
+    >>> x = torch.randn(1, 2, 6, 4)
+    >>> torch.allclose(attention(x, x, x), torch.nn.functional.scaled_dot_product_attention(x, x, x), atol=2e-5)
+    True
+    """
+    _check(query, key, value)
+    if scale is not None and not scale > 0:
+        raise ValueError(f"scale is {scale} but must be positive")
+    return _forward(query, key, value, mechanism, is_causal, scale or 0.0, seed)[0]

@@ -1,0 +1,93 @@
+/* binary-addition: the sum of two binary numbers.
+ *
+ *   x 2 y, then blanks; x has m bits, m uniform on 1..n-2, and y has n - 1 - m, the lowest bit first
+ *   x uniform on 1..2^m - 1, y likewise
+ *   labels on the blanks = the bits of x + y, the lowest first, without zeros behind the highest 1; then the
+ *   terminator 2
+ *
+ * Source: NNCH (Deletang et al., 2023), which pads the output and does not count what follows the terminator; here the
+ * sequence ends with it. Lengths 6..65536; n is half the length, and the sequence has at most 2n tokens.
+ * Example: 0 0 1 2 0 1 3 3 3 3 is 4 + 2, with the labels - - - - - - 0 1 1 2. */
+#include "tasks/blanks.h"
+
+enum { SEPARATOR = 2, TERMINATOR = 2, BLANK = 3, PAD = 4 };
+
+static void draw_number(int32_t *bits, size_t count, sf_draws *draws) {
+    bool is_zero = true;
+    while (is_zero)
+        for (size_t i = 0; i < count; i++) {
+            bits[i] = (int32_t)sf_draw_below(draws, 2);
+            is_zero &= bits[i] == 0;
+        }
+}
+
+static void sample(int32_t *tokens, int32_t *labels, size_t *count, size_t length, sf_draws *draws) {
+    const size_t input = length / 2, m = 1 + sf_draw_below(draws, (uint32_t)(input - 2)), n = input - 1 - m;
+    draw_number(tokens, m, draws);
+    tokens[m] = SEPARATOR;
+    draw_number(tokens + m + 1, n, draws);
+    int32_t *sum = labels + input, carry = 0;
+    size_t bits = 0; /* up to the highest 1 */
+    for (size_t i = 0; i < m || i < n || carry != 0; i++) {
+        const int32_t digits = (i < m ? tokens[i] : 0) + (i < n ? tokens[m + 1 + i] : 0) + carry;
+        sum[i] = digits % 2;
+        carry = digits / 2;
+        if (sum[i] == 1) bits = i + 1;
+    }
+    sum[bits] = TERMINATOR;
+    *count = input + bits + 1;
+    for (size_t t = 0; t < input; t++) labels[t] = -1;
+    for (size_t t = input; t < *count; t++) tokens[t] = BLANK;
+}
+
+/* A 1 is carried out of position i if the two bits there are 1, or if one of them is and a 1 is carried in; the highest
+ * position where the bits are equal below decides. */
+static bool carried_into(const sf_operands *o, size_t position) {
+    for (size_t i = position; i-- > 0;) {
+        const bool a = i < o->m && o->x[i] == 1, b = i < o->n && o->y[i] == 1;
+        if (a == b) return a;
+    }
+    return false;
+}
+
+static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count) {
+    sf_operands o;
+    SF_TRY(sf_operands_read(&o, tokens, count, "binary-addition"));
+    const size_t widest = o.m > o.n ? o.m : o.n;
+    size_t bits = widest + 1;
+    while (bits > 0 && !(((bits <= o.m && o.x[bits - 1] == 1) != (bits <= o.n && o.y[bits - 1] == 1)) !=
+                         carried_into(&o, bits - 1)))
+        bits--;
+    SF_TRY(sf_blanks_check(count - o.input, bits + 1, "binary-addition"));
+    for (size_t t = 0; t < o.input; t++) labels[t] = -1;
+    bool carry = false;
+    for (size_t i = 0; i < bits; i++) {
+        const bool a = i < o.m && o.x[i] == 1, b = i < o.n && o.y[i] == 1;
+        labels[o.input + i] = (a != b) != carry;
+        carry = (a && b) || ((a || b) && carry);
+    }
+    labels[o.input + bits] = TERMINATOR;
+    return SF_OK;
+}
+
+static double chance(size_t length) {
+    return sf_task_sampled_chance(&sf_task_binary_addition, length);
+}
+
+static const char *const recipe[] = {"length", "40",    "readout", "each", "optimizer", "adam",
+                                     "lr",     "0.001", "epochs",  "100",  NULL};
+
+const sf_task sf_task_binary_addition = {
+    SF_TASK,
+    .info = {.name = "binary-addition",
+             .summary = "the sum of two binary numbers",
+             .tokens = "0 1 bits, 2 separator, 3 blank",
+             .pad = PAD,
+             .classes = 3,
+             .shortest = 6,
+             .longest = 65536,
+             .recipe = recipe},
+    .sample_each = sample,
+    .solve_each = solve,
+    .chance = chance,
+};

@@ -1,0 +1,48 @@
+/* odds-first: the bits at odd positions (from 0), then those at even ones.
+ *
+ *   n fair bits, then n blanks        labels on the blanks = bits 1, 3, 5, ..., then 0, 2, 4, ...
+ *
+ * Source: NNCH (Deletang et al., 2023). Lengths 2..65536; n is half the length, an odd length is lowered by one.
+ * Example: 0 1 0 1 1 2 2 2 2 2 has the labels - - - - - 1 1 0 0 1. */
+#include "tasks/blanks.h"
+
+enum { BLANK = 2, PAD = 3 };
+
+static void sample(int32_t *tokens, int32_t *labels, size_t *count, size_t length, sf_draws *draws) {
+    const size_t n = length / 2, odds = n / 2;
+    *count = 2 * n;
+    for (size_t i = 0; i < n; i++) {
+        tokens[i] = (int32_t)sf_draw_below(draws, 2);
+        tokens[n + i] = BLANK;
+        labels[i] = -1;
+        labels[n + i / 2 + (i % 2 == 0 ? odds : 0)] = tokens[i];
+    }
+}
+
+static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count) {
+    size_t n;
+    SF_TRY(sf_blanks_split(&n, tokens, count, BLANK, "odds-first"));
+    SF_TRY(sf_blanks_check(count - n, n, "odds-first"));
+    for (size_t t = 0; t < n; t++) labels[t] = -1;
+    int32_t *next = labels + n;
+    for (size_t t = 1; t < n; t += 2) *next++ = tokens[t];
+    for (size_t t = 0; t < n; t += 2) *next++ = tokens[t];
+    return SF_OK;
+}
+
+static const char *const recipe[] = {"length", "40",    "readout", "each", "optimizer", "adam",
+                                     "lr",     "0.001", "epochs",  "100",  NULL};
+
+const sf_task sf_task_odds_first = {
+    SF_TASK,
+    .info = {.name = "odds-first",
+             .summary = "the bits at odd positions, then those at even ones",
+             .tokens = "0 1 bits, 2 blank",
+             .pad = PAD,
+             .classes = 2,
+             .shortest = 2,
+             .longest = 65536,
+             .recipe = recipe},
+    .sample_each = sample,
+    .solve_each = solve,
+};

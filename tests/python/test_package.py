@@ -1,0 +1,192 @@
+"""train, compare, stores, weights, logits, interruptions: the package against the program."""
+import doctest
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from place import SMALL, InFolder, numpy, semfocus
+
+from semfocus import _parts, _store, _study
+
+
+class Documented(unittest.TestCase):
+    def test_examples_of_docstrings(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = Path(folder) / "made"
+            semfocus.train("even-pairs", attention=["full", "topk:3"], seed=1, store=made, **SMALL)
+            finder, seen = doctest.DocTestFinder(exclude_empty=True), 0
+            for module in (semfocus, _store, _study, _parts):
+                for test in finder.find(module, extraglobs={**vars(semfocus), "SMALL": SMALL}):
+                    if not test.examples or test.filename != module.__file__:
+                        continue
+                    store = Path(folder) / test.name
+                    shutil.copytree(made, store)
+                    test.globs["STORE"] = str(store)
+                    out = []
+                    runner = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL | doctest.ELLIPSIS)
+                    self.assertEqual(runner.run(test, out=out.append).failed, 0, "".join(out))
+                    seen += 1
+            self.assertGreaterEqual(seen, 9)
+
+
+class Training(InFolder):
+    def test_the_same_runs_as_the_program(self):
+        run = self.train()
+        words = [word for name, value in SMALL.items() for word in (f"--{name.replace('_', '-')}", value)]
+        self.command("train", "even-pairs", "--attention", "topk:3", "--seed", 1, *words, "--store", self.store + "2")
+        theirs = json.loads(self.command("runs", "--store", self.store + "2", "--json"))[0]
+        for name in ("id", "weights", "train_accuracy", "heldout_accuracy", "epochs"):
+            self.assertEqual(run[name], theirs[name], name)
+        csv = self.command("export", run.id, "--store", self.store).decode().splitlines()[1:]
+        for row, line in zip(run._curve_rows(), csv):
+            self.assertEqual("%d,%.9g,%.9g,%.9g,%.9g" % tuple(row[name] for name in _store.CURVE[:5]), line)
+
+    def test_a_finished_run_is_not_trained_again(self):
+        self.train()
+        events = []
+        self.train(callback=events.append)
+        self.assertEqual([event["kind"] for event in events], ["finished"])
+
+    def test_bad_settings_get_the_sentence_of_the_library(self):
+        for settings, sentence in (({"wdth": 3}, "did you mean"), ({"width": 0}, "width"), ({"attention": "topq:3"}, "topk"),
+                                   ({"heads": "x"}, "heads")):
+            with self.assertRaises(ValueError) as caught:
+                self.train(**settings)
+            self.assertIn(sentence, str(caught.exception))
+        with self.assertRaises(ValueError):
+            semfocus.train("odd-pairs", store=self.store)
+        with self.assertRaises(ValueError):
+            semfocus.Store(self.store + "-missing")
+
+    def test_exceptions_of_a_callback_come_through_and_nothing_is_lost(self):
+        class Mine(Exception):
+            pass
+
+        def stop_at_three(event):
+            if event["kind"] == "epoch" and event["epoch"] == 3:
+                raise Mine("enough")
+        with self.assertRaisesRegex(Mine, "enough"):
+            self.train(epochs=400, callback=stop_at_three)
+        stored = semfocus.Store(self.store).run("topk")
+        self.assertGreaterEqual(stored["epochs"], 3)
+        self.assertLess(stored["epochs"], 400)
+        whole = self.train(epochs=400)
+        fresh = semfocus.train("even-pairs", attention="topk:3", seed=1, store=self.store + "2", **{**SMALL, "epochs": 400})
+        self.assertEqual(whole["weights"], fresh["weights"])
+
+    def test_interrupt_checkpoints_and_raises(self):
+        script = Path(self.folder) / "long.py"
+        script.write_text(f"""
+import sys
+sys.path.insert(0, {str(Path(semfocus.__file__).parents[1])!r})
+import semfocus
+def tell(event):
+    if event["kind"] == "epoch" and event["epoch"] == 2: print("two", flush=True)
+try:
+    semfocus.train("even-pairs", attention="topk:3", seed=1, store={self.store!r}, callback=tell, **{dict(SMALL, epochs=100000)!r})
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+""")
+        process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "two\n")
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(out, "interrupted\n")
+        row = semfocus.Store(self.store).run("topk")
+        self.assertGreaterEqual(row["epochs"], 2)
+        self.assertEqual(row.weights()["linear.bias"].shape, (2,))
+
+
+class Comparing(InFolder):
+    def test_results_are_those_of_the_program(self):
+        settings = {**SMALL, "epochs": 4}
+        result = semfocus.compare("even-pairs", attention=["full", "topk:3", "banded:3"], seeds=3, store=self.store, **settings)
+        words = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", value)]
+        rows = json.loads(self.command("compare", "even-pairs", "--attention", "full,topk:3,banded:3", "--seeds", 3, *words,
+                                       "--store", self.store, "--json", "--out", Path(self.folder) / "r.html"))
+        self.assertEqual(len(rows), 3)
+        for mine, theirs in zip(result.rows, rows):
+            for name, value in mine.items():
+                if name in theirs and name not in ("epoch_seconds",):
+                    same = isinstance(value, float) and theirs[name] is not None
+                    self.assertAlmostEqual(value, theirs[name], delta=1e-9) if same else self.assertEqual(value, theirs[name], name)
+        self.assertEqual(len(result.runs()), 9)
+        self.assertEqual(len(result.curves()), 36)
+        self.assertIn("<table>", result._repr_html_())
+        self.assertIn("topk:3", repr(result))
+        page = Path(result.report(Path(self.folder) / "page.html")).read_text()
+        self.assertIn("semfocus compare even-pairs", page)
+
+    def test_html_is_escaped(self):
+        rows = semfocus._table.Rows([{"a": "<script>", "b": None, "c": 0.123456}])
+        self.assertIn("&lt;script&gt;", rows._repr_html_())
+        self.assertNotIn("<script>", rows._repr_html_())
+
+    def test_without_pandas(self):
+        self.train()
+        code = ("import sys; sys.modules['pandas'] = None; sys.modules['tqdm'] = None; "
+                f"sys.path.insert(0, {str(Path(semfocus.__file__).parents[1])!r}); import semfocus; "
+                f"s = semfocus.Store({self.store!r}); r = s.runs(); assert isinstance(r, list) and r[0]['width'] == 16; "
+                "assert s.curves()[1]['epoch'] == 2; assert '<table>' in r._repr_html_()")
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+    def test_figure(self):
+        try:
+            import matplotlib
+        except ImportError:
+            self.skipTest("matplotlib is not installed")
+        matplotlib.use("Agg")
+        result = semfocus.compare("even-pairs", attention=["full", "topk:3"], seeds=2, store=self.store, **SMALL)
+        axes = result.plot("train_loss")
+        self.assertEqual([text.get_text() for text in axes.get_legend().get_texts()], ["full", "topk:3"])
+        axes.figure.savefig(Path(self.folder) / "figure.png")
+        with self.assertRaises(ValueError):
+            result.plot("accuracy")
+
+
+class Models(InFolder):
+    def training_set(self):
+        lines = self.command("data", "even-pairs", "--length", 8, "--count", 60, "--seed", 1).decode().splitlines()[1:]
+        return ([[int(t) for t in line.split("\t")[0].split()] for line in lines], [int(line.split("\t")[1]) for line in lines])
+
+    def test_logits_give_the_stored_accuracy_and_loss(self):
+        for attention in ("full", "topk:3", "topk:3+global:2", "banded:3"):
+            run = self.train(attention)
+            tokens, labels = self.training_set()
+            logits = run.predict(tokens).astype(float)
+            accuracy = 100 * (logits.argmax(1) == labels).mean()
+            losses = numpy.log(numpy.exp(logits).sum(1)) - logits[numpy.arange(len(labels)), labels]
+            last = run._curve_rows()[-1]
+            self.assertAlmostEqual(accuracy, last["train_accuracy"], delta=1e-9)
+            self.assertAlmostEqual(losses.mean(), last["train_loss"], delta=1e-5)
+            self.assertTrue((run.predict(tokens[:7]) == run.predict(tokens)[:7]).all())
+
+    def test_weights_are_those_of_the_program(self):
+        run = self.train()
+        path = Path(self.folder) / "w.safetensors"
+        self.command("export", run.id, "--format", "safetensors", "--store", self.store, "--out", path)
+        theirs, metadata = semfocus.read_safetensors(path)
+        for name, value in run.weights().items():
+            self.assertTrue((value == theirs[name]).all(), name)
+        described = run.describe()
+        for name in ("attention", "width", "embedding-scale", "readout", "epsilon", "epsilon-first-attention-norm",
+                     "positions", "head-width", "score-scale", "pad", "norm", "activation", "causal"):
+            self.assertEqual(metadata[name], described[name], name)
+
+    def test_tokens_are_checked(self):
+        run = self.train()
+        for tokens in ([[0, 9]], [[-1]], [[]], [[0.5]], [[0] * 9], [[[0]]], [[2**40]]):
+            with self.assertRaises(ValueError):
+                run.predict(tokens)
+        self.assertEqual(run.predict([]).shape, (0, 2))
+        with self.assertRaises(ValueError):
+            run.predict([[0]], at="first")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,144 @@
+"""Selectors and weightings written in Python, against the built-in ones."""
+import threading
+import unittest
+
+from place import SMALL, InFolder, numpy, semfocus
+
+
+def top(scores, k):
+    """the k largest scores; of equal ones, the first"""
+    return numpy.argsort(-scores, axis=1, kind="stable")[:, :k]
+
+
+def softmax(scores, kept):
+    """softmax, over again"""
+    shifted = numpy.where(kept, scores - scores.max(1, keepdims=True, where=kept, initial=-1e300), -numpy.inf)
+    weights = numpy.exp(shifted)
+    return weights / weights.sum(1, keepdims=True)
+
+
+def softmax_backward(dweights, weights, scores, kept):
+    return weights * (dweights - (dweights * weights).sum(1, keepdims=True))
+
+
+class Selectors(InFolder):
+    def test_equal_to_topk_has_the_same_bits(self):
+        semfocus.selector("py-topk", keeps_k=True)(top)
+        semfocus.selector("py-any")(top)
+        shapes = ({"length": 40, "width": 64, "train_count": 100, "batch": 10}, {"heads": 2, "threads": 2}, {"length": 100, "train_count": 20},
+                  {"activation": "gelu", "norm": "post"})
+        for shape in shapes:
+            settings = {"epochs": 2, **shape}
+            built_in = self.train("topk:5", **settings)
+            self.assertEqual(self.train("py-topk:5", **settings)["weights"], built_in["weights"], shape)
+            self.assertEqual(self.train("py-any:5", **settings)["weights"], built_in["weights"], shape)
+
+    def test_with_transforms_extras_and_in_causal_models(self):
+
+        def causal_top(scores, k):
+            """as topk in a causal model: min(k, visible) of the visible keys"""
+            visible = numpy.tril(numpy.ones(scores.shape, bool))
+            kept = numpy.zeros(scores.shape, bool)
+            numpy.put_along_axis(kept, numpy.argsort(numpy.where(visible, -scores, numpy.inf), axis=1, kind="stable")[:, :k], True, axis=1)
+            return kept & visible
+        semfocus.selector("py-causal")(causal_top)
+        for suffix, settings in (("", {"causal": True}), ("@alibi", {"causal": True, "heads": 2}), ("@rope@softcap:2", {"causal": True})):
+            self.assertEqual(self.train("py-causal:3" + suffix, **settings)["weights"], self.train("topk:3" + suffix, **settings)["weights"], suffix)
+        semfocus.selector("py-topk", keeps_k=True)(top)
+        for suffix in ("@alibi", "+sink:1", "/sigmoid", "@rope", "+global:1"):
+            self.assertEqual(self.train("py-topk:3" + suffix)["weights"], self.train("topk:3" + suffix)["weights"], suffix)
+
+    def test_an_exception_ends_the_run_with_its_traceback(self):
+        calls = [0]
+
+        def breaks(scores):
+            calls[0] += 1
+            if calls[0] > 600:
+                raise KeyError("a bug of mine")
+            return numpy.ones(scores.shape, bool)
+        semfocus.selector("py-breaks")(breaks)
+        with self.assertRaises(semfocus.RunFailed) as caught:
+            self.train("py-breaks", epochs=100)
+        self.assertIsInstance(caught.exception.__cause__, KeyError)
+        stored = semfocus.Store(self.store).run("py-breaks")
+        self.assertEqual(stored["status"], "failed")
+        for part in ("KeyError", "a bug of mine", "in breaks", "raise KeyError", "test_parts.py"):
+            self.assertIn(part, stored["message"])
+        self.assertGreater(stored["epochs"], 0)  # what was trained before is there
+        self.assertEqual(len(stored._curve_rows()), stored["epochs"])
+        calls[0] = -10**9
+        again = self.train("py-breaks", epochs=8)
+        self.assertEqual((again["status"], again["epochs"]), ("done", 8))
+        fresh = semfocus.train("even-pairs", attention="py-breaks", seed=1, store=self.store + "2", **{**SMALL, "epochs": 8})
+        self.assertEqual(again["weights"], fresh["weights"])
+
+    def test_wrong_results_are_refused(self):
+        for name, result in (("py-short", lambda scores: numpy.ones((2, 2), bool)), ("py-none", lambda scores: numpy.zeros(scores.shape, bool)),
+                             ("py-far", lambda scores: numpy.full((len(scores), 1), 99)), ("py-text", lambda scores: "all"),
+                             ("py-float", lambda scores: scores)):
+            semfocus.selector(name, source=name)(result)
+            with self.assertRaises(semfocus.RunFailed, msg=name):
+                self.train(name)
+        semfocus.selector("py-liar", keeps_k=True)(lambda scores, k: top(scores, k + 1))
+        with self.assertRaisesRegex(semfocus.RunFailed, "keeps 3"):
+            self.train("py-liar:3")
+
+    def test_the_source_is_part_of_the_identity(self):
+        ids = set()
+        for text in ("one", "two", "one"):
+            semfocus.selector("py-text-of", source=text)(top)
+            ids.add(self.train("py-text-of:3").id)
+        self.assertEqual(len(ids), 2)
+
+    def test_names_and_functions_are_checked(self):
+        for name in ("topk", "Upper", "", "a b"):
+            with self.assertRaises(ValueError):
+                semfocus.selector(name)(top)
+        with self.assertRaises(ValueError):
+            semfocus.selector("py-max")(max)
+        semfocus.selector("py-forward", causal=False)(top)
+        with self.assertRaises(ValueError):
+            self.train("py-forward:3", causal=True)
+
+    def test_several_runs_at_once_and_python_threads_beside_them(self):
+        semfocus.selector("py-any")(top)
+        done, counted = threading.Event(), [0]
+
+        def count():
+            while not done.is_set():
+                counted[0] += 1
+        beside = threading.Thread(target=count)
+        beside.start()
+        try:
+            runs = semfocus.train("even-pairs", attention="py-any:3", seed=[1, 2, 3, 4], threads=2, store=self.store, **SMALL)
+        finally:
+            done.set()
+            beside.join()
+        theirs = semfocus.train("even-pairs", attention="topk:3", seed=[1, 2, 3, 4], store=self.store, **SMALL)
+        self.assertEqual([run["weights"] for run in runs], [run["weights"] for run in theirs])
+        self.assertGreater(counted[0], 0)
+
+
+class Weightings(InFolder):
+    def test_softmax_learns_as_the_built_in_one(self):
+        semfocus.weighting("py-softmax", backward=softmax_backward)(softmax)
+        for selector, settings in (("full", {}), ("topk:3", {}), ("full", {"causal": True}), ("banded:3", {"heads": 2})):
+            mine, theirs = self.train(selector + "/py-softmax", **settings), self.train(selector, **settings)
+            for name, value in theirs.weights().items():
+                numpy.testing.assert_allclose(mine.weights()[name], value, rtol=0, atol=2e-5, err_msg=f"{selector} {name}")
+
+    def test_an_exception_in_forward_and_in_backward(self):
+        def forward(scores, kept):
+            raise RuntimeError("no weights")
+
+        def backward(dweights, weights, scores, kept):
+            raise RuntimeError("no gradient")
+        semfocus.weighting("py-no-weights", backward=softmax_backward)(forward)
+        semfocus.weighting("py-no-gradient", backward=backward)(softmax)
+        for name, sentence in (("py-no-weights", "no weights"), ("py-no-gradient", "no gradient")):
+            with self.assertRaisesRegex(semfocus.RunFailed, sentence):
+                self.train("full/" + name)
+
+
+if __name__ == "__main__":
+    unittest.main()

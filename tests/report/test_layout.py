@@ -1,0 +1,314 @@
+"""The page as people see and use it: at the widths of a phone, a tablet and a desk, light and dark. No text on other text,
+none too small or too pale, everything within reach of the keyboard, figures that can be read and saved."""
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree as ET
+import zlib
+from pathlib import Path
+
+from page import OPTIONS, run
+from test_browser import Browser, ActionChains, Keys, contrast
+from harness import Case
+
+WIDTHS = (390, 768, 1280)
+SCHEMES = ("light", "dark")
+MANY = "full,topk:1,topk:2,topk:3,banded:1,banded:3,block:2,bottomk:2,random:2,topp:0.5,within:1,banded:3+global:1," \
+       "topk:2+sink:1,topk:2+st,blocktopk:2:1"
+
+# Every piece of text that is shown: where, how large, in which colour on what. Sizes are those on the screen: the text of
+# a drawing is scaled with it. Boxes are cut to the table that scrolls them.
+TEXTS = """
+const behind = (element) => {
+  for (; element; element = element.parentElement) {
+    const colour = getComputedStyle(element).backgroundColor;
+    if (colour !== "rgba(0, 0, 0, 0)" && colour !== "transparent") return colour;
+  }
+  return getComputedStyle(document.body).backgroundColor;
+};
+const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const node = walker.currentNode, element = node.parentElement;
+  if (node.textContent.trim() === "" || element.closest("script, style, title, desc, .spoken") || !element.checkVisibility()) continue;
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  const style = getComputedStyle(element), svg = element.closest("svg.figure");
+  const scale = svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1;
+  const frame = element.closest(".scroll")?.getBoundingClientRect();
+  for (const box of range.getClientRects()) {
+    const left = Math.max(box.left, frame?.left ?? -Infinity), right = Math.min(box.right, frame?.right ?? Infinity);
+    if (right - left < 1) continue;
+    found.push({ text: node.textContent.trim().slice(0, 60), left, right, top: box.top + scrollY, bottom: box.bottom + scrollY,
+                 size: parseFloat(style.fontSize) * scale, drawn: svg !== null,
+                 ink: svg ? style.fill : style.color, paper: behind(element) });
+  }
+}
+return found;
+"""
+# Everything that reacts, in the order of the document.
+REACTING = """
+return [...document.querySelectorAll("a[href], button, summary, [role=button], .scroll, svg.figure")].filter((element) =>
+  element.checkVisibility() && !(element.matches("svg.figure") && element !== element.closest("figure").querySelector("svg.figure")));
+"""
+
+
+def overlaps(texts):
+    """Pairs that lie on one another by more than a pixel or two; lines of one paragraph touch."""
+    texts = sorted(texts, key=lambda text: text["top"])
+    for i, one in enumerate(texts):
+        for other in texts[i + 1:]:
+            if other["top"] >= one["bottom"] - 2:
+                break
+            wide = min(one["right"], other["right"]) - max(one["left"], other["left"])
+            high = min(one["bottom"], other["bottom"]) - other["top"]
+            slack = 0.35 * min(one["bottom"] - one["top"], other["bottom"] - other["top"])  # empty rims of line boxes
+            if wide > 2 and high > slack:
+                yield one, other
+
+
+class Pages(Browser, Case):
+    """Several tasks, many mechanisms, a grid, and everything a store may know; made once, looked at only."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.open_for_class()
+        place = tempfile.TemporaryDirectory(prefix="semfocus-layout-")
+        cls.addClassCleanup(place.cleanup)
+        cls.place = Path(place.name)
+        cls.make("compare", "even-pairs,parity", "--attention", "full,topk:2,banded:3", "--seeds", "8", page="small")
+        cls.make("compare", "even-pairs,parity", "--attention", MANY, "--seeds", "2", "--epochs", "6", page="many")
+        cls.make("compare", "even-pairs", "--attention", "full,topk:2", "--seeds", "2", "--epochs", "6", "--lr", "0.005,0.02",
+                 "--norm", "pre,post", "--activation", "relu,gelu", page="grid")
+        cls.make("compare", "even-pairs", "--attention", "full,topk:2,banded:3", "--seeds", "3", "--every", "2", page="theory")
+        store = cls.place / "theory"
+        runs = json.loads(run("runs", "--store", store, "--json").out)
+        ids = [row["id"] for row in runs if row["seed"] == runs[0]["seed"]]
+        assert run("landscape", *ids, "--grid", "9", "--samples", "20", "--quiet", "--store", store, "--out",
+                   cls.place / "surfaces.html").code == 0
+        assert run("report", "--store", store, "--out", cls.place / "theory.html").code == 0
+        cls.pages = sorted(cls.place.glob("*.html"))
+        assert len(cls.pages) == 5
+
+    @classmethod
+    def make(cls, *words, page):
+        options = [*OPTIONS]
+        for word in words:  # what is given replaces what is usual
+            if word.startswith("--") and word in options:
+                del options[options.index(word):options.index(word) + 2]
+        result = run(*words, *options, "--store", cls.place / page, "--out", cls.place / f"{page}.html", timeout=300)
+        assert result.code == 0, result
+
+    def look(self, path, width, scheme="light"):
+        self.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.addCleanup(self.command, "Emulation.setEmulatedMedia", features=[])
+        self.show(path, width=width, height=900)
+
+    def test_text_can_be_read(self):
+        for path in self.pages:
+            for width in WIDTHS:
+                for scheme in SCHEMES:
+                    with self.subTest(page=path.stem, width=width, scheme=scheme):
+                        self.look(path, width, scheme)
+                        texts = self.js(TEXTS)
+                        self.assertGreater(len(texts), 50)
+                        small = [text for text in texts if text["size"] < 11]
+                        self.assertEqual(small[:3], [], "smaller than 11 pixels")
+                        pale = [text for text in texts if contrast(text["ink"], text["paper"]) < 4.5]
+                        self.assertEqual(pale[:3], [], "too little contrast")
+                        self.assertEqual([(one["text"], other["text"]) for one, other in overlaps(texts)][:3], [],
+                                         "texts lie on one another")
+                        beyond = [text["text"] for text in texts if text["right"] > width + 1 or text["left"] < -1]
+                        self.assertEqual(beyond[:3], [], "texts are cut off")
+                        self.assertLessEqual(self.js("return document.documentElement.scrollWidth"), width)
+
+    def test_small_windows(self):
+        """Narrower than any phone that is sold: smaller type, but nothing is lost."""
+        for path in self.pages:
+            self.look(path, 320)
+            self.assertLessEqual(self.js("return document.documentElement.scrollWidth"), 320, path.stem)
+            self.assertEqual([text for text in self.js(TEXTS) if text["size"] < 10][:3], [])
+
+    def test_everything_is_reached_by_keyboard(self):
+        for path in self.pages:
+            for width in (390, 1280):
+                with self.subTest(page=path.stem, width=width):
+                    self.look(path, width)
+                    wanted = self.js(REACTING)
+                    self.assertGreater(len(wanted), 10)
+                    self.js("document.querySelectorAll('[data-got]').forEach((e) => delete e.dataset.got); document.activeElement.blur();"
+                            "document.addEventListener('focusin', (event) => { event.target.dataset.got = ''; })")
+                    for _ in range(len(wanted) // 20 + 1):
+                        ActionChains(self.driver).send_keys(Keys.TAB * 22).perform()
+                    missed = self.js("return arguments[0].filter((e) => e.dataset.got === undefined).map((e) => e.outerHTML.slice(0, 90))",
+                                     wanted)
+                    self.assertEqual(missed, [], "Tab never gets there")
+
+    def test_tables_show_that_they_scroll(self):
+        self.look(self.place / "many.html", 390)
+        for scroll in self.all(".scroll"):
+            label = scroll.get_attribute("aria-label")
+            self.assertEqual(scroll.get_attribute("role"), "region", label)
+            self.assertTrue(label)
+            wide = self.js("return arguments[0].scrollWidth > arguments[0].clientWidth + 1", scroll)
+            hint = self.js("return arguments[0].previousElementSibling", scroll)
+            self.wait_for(lambda hint=hint, wide=wide: hint.is_displayed() == wide)
+            if not wide:
+                continue
+            self.js("arguments[0].focus()", scroll)
+            ActionChains(self.driver).send_keys(Keys.ARROW_RIGHT).perform()
+            self.wait_for(lambda scroll=scroll: self.js("return arguments[0].scrollLeft", scroll) > 0)
+            name = self.js("return arguments[0].querySelector('tbody th').getBoundingClientRect().left", scroll)
+            self.assertGreaterEqual(name, 0, "the names scroll away")
+
+    def visible_tip(self, figure):
+        tips = [tip for tip in self.all(".tip", figure) if tip.is_displayed()]
+        return tips[0] if tips else None
+
+    def test_every_figure_is_read_by_pointer_and_keys(self):
+        """Each panel shows a value by the arrow keys, which is also spoken; no value wraps or leaves the window."""
+        for path in self.pages:
+            for width in (390, 1280):
+                self.look(path, width)
+                for details in self.all("details"):
+                    self.js("arguments[0].open = true", details)
+                for number, figure in enumerate(self.all("figure")):
+                    with self.subTest(page=path.stem, width=width, figure=number):
+                        self.check_reading(figure, width)
+
+    def check_reading(self, figure, width):
+        svgs = self.all("svg.figure", figure)
+        self.js("arguments[0].scrollIntoView({block: 'center'}); arguments[0].focus()", svgs[0])
+        ActionChains(self.driver).send_keys(Keys.ARROW_RIGHT).perform()
+        self.wait_for(lambda: self.visible_tip(figure) is not None)
+        tip = self.visible_tip(figure)
+        self.assertRegex(tip.text, r"\d")
+        self.assertEqual(" ".join(tip.text.split()), self.all(".spoken", figure)[0].get_attribute("textContent").strip())
+        box, lines = self.js("""const box = arguments[0].getBoundingClientRect();
+            return [[box.left, box.right], [...arguments[0].querySelectorAll("td:not(:first-child)")].map((cell) => {
+              const range = document.createRange(); range.selectNodeContents(cell);
+              return new Set([...range.getClientRects()].map((part) => part.top)).size; })]""", tip)
+        self.assertTrue(box[0] >= 0 and box[1] <= width, (box, tip.text))
+        self.assertLessEqual(set(lines), {0, 1}, "a value wraps")
+        before = tip.text
+        ActionChains(self.driver).send_keys(Keys.END).perform()
+        after = self.visible_tip(figure)
+        self.assertIsNotNone(after, before)
+        ActionChains(self.driver).send_keys(Keys.ESCAPE).perform()
+        self.assertIsNone(self.visible_tip(figure))
+        if len(svgs) > 1:  # the other panels are beside it
+            self.js("arguments[0].focus()", svgs[0])
+            ActionChains(self.driver).send_keys(Keys.ARROW_DOWN, Keys.HOME).perform()
+            self.assertEqual(self.driver.switch_to.active_element, svgs[1])
+            self.assertIsNotNone(self.visible_tip(figure))
+        self.js("document.activeElement.blur()")
+
+    def save(self, button, folder, kind):
+        button.click()
+        end = time.monotonic() + 20
+        while not (files := [path for path in folder.iterdir() if path.suffix == f".{kind}"]):
+            self.assertLess(time.monotonic(), end, f"no {kind} came")
+            time.sleep(0.05)
+        self.assertEqual(len(files), 1)
+        content = files[0].read_bytes()
+        files[0].unlink()
+        return files[0].name, content
+
+    def test_figures_are_saved(self):
+        folder = Path(tempfile.mkdtemp(prefix="semfocus-saved-"))
+        self.addCleanup(shutil.rmtree, folder)
+        self.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+        for page, count in (("small", 8), ("theory", 16), ("grid", 7), ("many", 8)):
+            self.look(self.place / f"{page}.html", 1280)
+            figures = self.all("figure")
+            self.assertGreaterEqual(len(figures), count)
+            for figure in figures[:4] if page == "many" else figures:
+                name = figure.get_attribute("data-file")
+                buttons = {button.text: button for button in self.all(".tools button", figure)}
+                self.assertEqual(list(buttons), ["SVG", "PDF", "PNG"])
+                with self.subTest(page=page, figure=name):
+                    saved, svg = self.save(buttons["SVG"], folder, "svg")
+                    self.assertIn(name, saved)
+                    self.check_svg(svg, figure)
+                    self.check_pdf(self.save(buttons["PDF"], folder, "pdf")[1], folder)
+                    if figure == figures[0]:
+                        self.check_png(self.save(buttons["PNG"], folder, "png")[1], svg)
+
+    def check_svg(self, content, figure):
+        root = ET.fromstring(content)
+        self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
+        self.assertNotIn(b"class=", content)  # it stands alone
+        self.assertNotIn(b"var(", content)
+        texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+        for text in self.all("svg.figure text", figure):
+            self.assertIn(text.get_attribute("textContent"), texts)
+        self.assertIn(self.all("figcaption b", figure)[0].text.split()[0], " ".join(texts))
+
+    def check_pdf(self, content, folder):
+        self.assertTrue(content.startswith(b"%PDF-1.4\n") and content.endswith(b"%%EOF\n"))
+        table = int(re.search(rb"startxref\n(\d+)\n", content)[1])
+        self.assertTrue(content[table:].startswith(b"xref\n"))
+        for number, place in enumerate(re.findall(rb"(\d{10}) 00000 n ", content), 1):
+            self.assertTrue(content[int(place):].startswith(b"%d 0 obj" % number))
+        stream = re.search(rb"/Length (\d+) >>\nstream\n(.*)\nendstream", content, re.S)
+        self.assertEqual(int(stream[1]), len(stream[2]))
+        self.assertEqual(stream[2].count(b"q\n"), stream[2].count(b"Q\n") + stream[2].endswith(b"Q"))
+        self.assertNotRegex(stream[2], rb"(?i)nan|undefined|infinity")
+        for name in set(re.findall(rb"/(G\d+) gs", stream[2])):
+            self.assertIn(b"/" + name + b" <<", content)
+        if shutil.which("pdftotext"):  # poppler-utils, where it is installed
+            path = folder / "read.check"
+            path.write_bytes(content)
+            read = subprocess.run(["pdftotext", str(path), "-"], capture_output=True, text=True, check=True)
+            path.unlink()
+            self.assertEqual(read.stderr, "")
+            self.assertRegex(read.stdout, r"\w")
+
+    def check_png(self, content, svg):
+        """Three times the size of the drawing, and not empty."""
+        self.assertTrue(content.startswith(b"\x89PNG\r\n\x1a\n"))
+        width, height = int.from_bytes(content[16:20], "big"), int.from_bytes(content[20:24], "big")
+        root = ET.fromstring(svg)
+        self.assertEqual((width, height), (3 * int(float(root.get("width"))), 3 * int(float(root.get("height")))))
+        at, data = 8, b""
+        while at < len(content):
+            size = int.from_bytes(content[at:at + 4], "big")
+            data += content[at + 8:at + 8 + size] if content[at + 4:at + 8] == b"IDAT" else b""
+            at += 12 + size
+        self.assertGreater(len(set(zlib.decompress(data))), 30, "one colour only")
+
+    def test_commands_are_copied(self):
+        self.look(self.place / "small.html", 1280)
+        self.command("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+        button, = self.all(".command button")
+        button.click()
+        self.wait_for(lambda: button.text == "Copied")
+        self.assertEqual(self.js("return navigator.clipboard.readText()"), self.all(".command code")[0].text)
+        self.wait_for(lambda: button.text == "Copy")
+
+    def test_contents_lead_there(self):
+        self.look(self.place / "small.html", 1280)
+        for link in self.all("nav a"):
+            self.js("scrollTo(0, 0)")
+            link.click()
+            place = self.js("return document.querySelector(arguments[0].getAttribute('href')).getBoundingClientRect().top", link)
+            bottom = self.js("return scrollY + innerHeight >= document.documentElement.scrollHeight - 2")
+            self.assertTrue(0 <= place < 100 or bottom, (link.text, place))
+
+    def test_lines_stand_out(self):
+        """Lines and dots have a contrast of at least 3 to what is behind them, the large ones of the legend included."""
+        for scheme in SCHEMES:
+            self.look(self.place / "many.html", 1280, scheme)
+            paper = self.js("return getComputedStyle(document.body).backgroundColor")
+            inks = self.js("return [...new Set([...document.querySelectorAll('.line')].map((e) => getComputedStyle(e).stroke))]")
+            self.assertGreaterEqual(len(inks), 8)
+            for ink in inks:
+                self.assertGreaterEqual(contrast(ink, paper), 3, (scheme, ink))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,21 @@
+#include "semfocus/build_parts.h"
+
+#include "train/backend.h"
+
+bool sf_build_part_describe(sf_build_part *out, size_t i) {
+    static const sf_build_part parts[] = {
+        {"cuda", "training on NVIDIA GPUs", "install the CUDA toolkit (nvcc), then configure and build again",
+         SF_WITH_CUDA},
+        {"mpi", "training on several processes and machines",
+         "install libopenmpi-dev or libmpich-dev, then configure and build again", SF_WITH_MPI},
+        {"http", "the live page of 'semfocus serve'", "install libmicrohttpd-dev, then configure and build again",
+         SF_WITH_HTTP},
+    };
+    if (i >= sizeof parts / sizeof *parts) return false;
+    *out = parts[i];
+    return true;
+}
+
+const char *sf_instruction_set(void) {
+    return sf_backend_cpu.variant(SF_F32);
+}

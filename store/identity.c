@@ -59,7 +59,7 @@ static void forget_how(sf_config *resolved, const sf_run_data *data) {
 /* A built-in task is identified by its name, a user's files by their contents. */
 static sf_status add_task(uint64_t *hash, size_t *longest, sf_config *resolved, const char *task) {
     *longest = (size_t)resolved->length;
-    if (!sf_run_data_is_tsv(task)) {
+    if (!sf_run_data_is_own(task)) {
         *hash = add_text(*hash, task);
         return SF_OK;
     }

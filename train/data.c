@@ -9,7 +9,7 @@
 #include "train/own_data.h"
 
 sf_status sf_run_data_recipe(sf_config *config, const char *task) {
-    if (sf_run_data_is_tsv(task)) return sf_own_data_recipe(config, task);
+    if (sf_run_data_is_own(task)) return sf_own_data_recipe(config, task);
     const sf_task *found;
     SF_TRY(sf_task_find(&found, task));
     return sf_config_apply_recipe(config, sf_task_describe(found).recipe);
@@ -28,7 +28,7 @@ static sf_status refuse_given(const sf_config *config, const char *const *names,
 
 static sf_status check_swap(const char *task, const sf_config *config) {
     if (config->swap_sample < 0) return SF_OK;
-    if (sf_run_data_is_tsv(task))
+    if (sf_run_data_is_own(task))
         return sf_fail_on(
             SF_BAD_INPUT, "swap-sample",
             "swap-sample needs a built-in task, which can draw another sequence; for your own data leave it out "
@@ -54,7 +54,7 @@ sf_status sf_run_data_check(const char *task, const sf_config *config) {
     static const char *const only_tasks[] = {"pairs", "noise", "writes", "group", NULL};
     static const char *const only_sampled[] = {"length", "train-count", "heldout-count", NULL};
     SF_TRY(check_swap(task, config));
-    if (sf_run_data_is_tsv(task)) {
+    if (sf_run_data_is_own(task)) {
         SF_TRY(sf_own_data_check(task, config));
         SF_TRY(refuse_given(config, only_tasks, "belongs to a built-in task"));
         return refuse_given(config, only_sampled, "belongs to built-in tasks; your own data has what its files hold");
@@ -126,7 +126,7 @@ sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *
     *out = (sf_run_data){0};
     SF_TRY(sf_run_data_check(task, config));
     sf_status status =
-        sf_run_data_is_tsv(task) ? sf_own_data_open(out, task, config, stop) : sample_both(out, task, config, stop);
+        sf_run_data_is_own(task) ? sf_own_data_open(out, task, config, stop) : sample_both(out, task, config, stop);
     if (status == SF_OK) {
         const size_t training = sf_dataset_longest(out->training), heldout = sf_dataset_longest(out->heldout);
         out->longest = training > heldout ? training : heldout;

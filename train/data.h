@@ -29,7 +29,7 @@ size_t sf_token_ids(const sf_config *config, const sf_run_data *data, size_t glo
 /* The order in which an epoch visits the training sequences, the same for every backend: a uniform permutation. */
 void sf_epoch_order(uint32_t *order /* [count] */, size_t count, uint32_t seed, uint32_t epoch);
 
-bool sf_run_data_is_tsv(const char *task); /* a user's files, of any kind */
+bool sf_run_data_is_own(const char *task); /* a user's files, of any kind */
 /* The task with the full paths of a user's files, so that they are found from any folder. */
 const char *sf_run_data_place(char out[SF_PATH_SIZE], const char *task);
 

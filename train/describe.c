@@ -185,7 +185,7 @@ sf_status sf_data_describe(sf_data_description **out, const char *task, const sf
     sf_run_data data;
     tally t = {0};
     *out = NULL;
-    if (!sf_run_data_is_tsv(task))
+    if (!sf_run_data_is_own(task))
         return sf_fail(SF_BAD_INPUT,
                        "'%s' is not data of your own; name a file: text:FILE, csv:FILE, tsv:FILE or jsonl:FILE",
                        sf_text_quote(quoted, task));

@@ -29,7 +29,7 @@ static own_kind kind_of(const char **names, const char *task) {
     return NOT_OWN;
 }
 
-bool sf_run_data_is_tsv(const char *task) {
+bool sf_run_data_is_own(const char *task) {
     return kind_of(NULL, task) != NOT_OWN;
 }
 

@@ -149,7 +149,10 @@ static sf_status to_text(char **out, const writing *w) {
         if (*out == NULL) status = sf_fail(SF_NO_MEMORY, "no memory left for the generated text");
     }
     if (status == SF_OK) {
-        for (size_t i = 0; i < text.count; i++) (*out)[i] = text.at[i] != '\0' ? text.at[i] : ' ';
+        for (size_t i = 0; i < text.count; i++) {
+            const char byte = text.at[i];
+            (*out)[i] = byte == '\0' ? ' ' : byte; /* the text ends with the first zero byte */
+        }
         (*out)[text.count] = '\0';
     }
     sf_bytes_release(&text);

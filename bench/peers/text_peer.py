@@ -4,8 +4,8 @@ after the other, turn by turn; held-out losses, seconds and their ratio.
     python3 bench/peers/text_peer.py [--text FILE] [--bytes N] [--context 64] [--epochs 1] [--threads 2] [--rounds 1]
 
 Without --text, the text is Debian's King James Bible (package bible-kjv). The PyTorch model is first checked to give the
-held-out loss that semfocus stored for the same weights. semfocus also evaluates the whole training text after every epoch,
-PyTorch only the held-out text. Seconds of CPU are also given, because they hold on a machine that is shared."""
+held-out loss that semfocus stored for the same weights. Both evaluate the training and the held-out text after every epoch.
+Seconds of CPU are also given, because they hold on a machine that is shared."""
 import argparse
 import json
 import os
@@ -81,12 +81,14 @@ def train_pytorch(args, training, heldout):
     tokens, labels = training
     for _ in range(args.epochs):
         for rows in torch.randperm(len(tokens)).split(BATCH):
-            loss = functional.cross_entropy(model(tokens[rows]).flatten(0, 1), labels[rows].flatten())
+            batch_loss = functional.cross_entropy(model(tokens[rows]).flatten(0, 1), labels[rows].flatten())
             optimizer.zero_grad()
-            loss.backward()
+            batch_loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
             optimizer.step()
-    return mean_loss(model, *heldout)
+        mean_loss(model, *training)  # semfocus reports it after every epoch
+        loss = mean_loss(model, *heldout)
+    return loss
 
 
 def run_semfocus(args, *words):

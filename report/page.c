@@ -12,6 +12,7 @@
 #include "report/evidence.h"
 #include "report/figure.h"
 #include "report/mechanism_words.h"
+#include "report/own_data_part.h"
 #include "report/results_part.h"
 #include "report/setting_figure.h"
 #include "report/svg.h"
@@ -176,6 +177,7 @@ static sf_status print_page(FILE *out, const sf_study *study, sf_store *store, c
         to = sf_task_end(study, from);
         SF_TRY(sf_page_task(out, study, store, from, to));
     }
+    SF_TRY(sf_print_own_data(out, study, store));
     SF_TRY(sf_page_environments(out, study, store));
     sf_page_command(out, command,
                     "<p class=\"note\">The same command gives the same numbers, bit by bit, on any CPU and with any "

@@ -90,6 +90,9 @@ class Tables(StoreCase):
         self.id_of(f"csv:{path}")
         (environment,), = self.sql("SELECT environment FROM runs")
         self.assertEqual(json.loads(environment)["data"]["labels"], ["neg", "pos"])
+        page = self.folder / "page.html"
+        self.good("report", "--store", self.store, "--out", page, "--quiet")
+        self.assertIn("0: neg, 1: pos", page.read_text())
 
 
 class BadTables(Case):

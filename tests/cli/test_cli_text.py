@@ -66,6 +66,14 @@ class Text(StoreCase):
         row = self.train_text("--tokenizer", "word")
         self.assertIsNone(row["heldout_bits_per_byte"])
 
+    def test_report(self):
+        row = self.train_text(*CAUSAL, "--context", "16")
+        page = self.folder / "page.html"
+        self.good("report", "--store", self.store, "--out", page, "--quiet")
+        text = page.read_text()
+        self.assertIn("bits per byte", text)
+        self.assertIn(f"<td>{row['heldout_perplexity']:.3f}</td><td>{row['heldout_bits_per_byte']:.4f}</td>", text)
+
     def test_what_defines_a_run(self):
         first = self.train_text("--tokenizer", "word")["id"]
         copy = self.write("copy.txt", self.path.read_bytes())

@@ -42,6 +42,9 @@ sf_status sf_attention_set_causal(sf_attention *attention, bool causal);
 double sf_rope_angle(size_t position, size_t pair, size_t D);
 double sf_qknorm_factor(const double *arguments, size_t D, bool is_key);
 
+/* The blocks that a query of blocktopk keeps, ascending; returns their number. */
+size_t sf_blocktopk_choose(uint32_t *blocks /* [m] */, const sf_query *query);
+
 /* Whether the theory of softmax holds for the mechanism: the weighting is softmax and the kept set is fixed, drawn by
  * chance, or a given number of extreme scores. */
 bool sf_attention_has_theory(const sf_attention *attention);

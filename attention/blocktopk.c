@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "attention/attention.h"
+#include "attention/products.h"
 #include "base/sizes.h"
 
 enum { MOST_BLOCKS = 1024, GATES = 128 /* computed at once */ };
@@ -58,9 +59,8 @@ static void consider_all(best_blocks *best, const sf_query *query, size_t own, s
     const double *q = head->queries + query->query * head->stride, *means = query->prepared;
     for (size_t first = 0; first < competing; first += GATES) {
         const size_t some = sf_smaller(competing - first, GATES);
-        double gates[GATES] = {0};
-        for (size_t c = 0; c < head->D; c++)
-            for (size_t n = 0; n < some; n++) gates[n] += q[c] * means[c * count + first + n];
+        double gates[GATES];
+        sf_products(gates, q, means + first, count, head->D, some);
         for (size_t n = 0; n < some; n++)
             if (first + n != own) consider(best, gates[n], (uint32_t)(first + n));
     }
@@ -75,7 +75,7 @@ static void sort(uint32_t *blocks, size_t count) {
     }
 }
 
-static size_t keep_best_blocks(uint32_t *kept, const sf_query *query) {
+size_t sf_blocktopk_choose(uint32_t *blocks, const sf_query *query) {
     const size_t width = width_of(query->arguments), own = query->query / width;
     const size_t whole =
         query->visible == query->keys ? count_of(query->keys, query->arguments) : query->visible / width;
@@ -85,9 +85,17 @@ static size_t keep_best_blocks(uint32_t *kept, const sf_query *query) {
     consider_all(&best, query, own, whole);
     best.blocks[best.found++] = (uint32_t)own; /* there is room: m - 1 others */
     sort(best.blocks, best.found);
+    memcpy(blocks, best.blocks, best.found * sizeof *blocks);
+    return best.found;
+}
+
+static size_t keep_best_blocks(uint32_t *kept, const sf_query *query) {
+    const size_t width = width_of(query->arguments);
+    uint32_t blocks[MOST_BLOCKS];
+    const size_t found = sf_blocktopk_choose(blocks, query);
     size_t count = 0;
-    for (size_t n = 0; n < best.found; n++) {
-        const size_t first = best.blocks[n] * width, end = sf_smaller(first + width, query->visible);
+    for (size_t n = 0; n < found; n++) {
+        const size_t first = blocks[n] * width, end = sf_smaller(first + width, query->visible);
         for (size_t j = first; j < end; j++) kept[count++] = (uint32_t)j;
     }
     return count;

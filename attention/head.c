@@ -1,7 +1,7 @@
 /* What a selector needs of a whole head before its queries: vectors, draws, scratch, and all scores where it looks at
  * them. */
+#include <assert.h>
 #include <math.h>
-#include <string.h>
 
 #include "attention/attention.h"
 
@@ -72,6 +72,7 @@ static const double *score_all(void *scratch, const sf_attention *attention, con
     all_scores all;
     unsigned char *at = (unsigned char *)scratch + rounded_up(own_size(attention, head->T, head->D, head->heads));
     lay_out(&all, at, attention, head->T, head->D);
+    assert(head->queries != NULL && head->keys != NULL);
     for (size_t j = 0; j < head->T; j++) {
         all.every[j] = (uint32_t)j;
         for (size_t c = 0; c < head->D; c++)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "attention/attention.h"
+#include "attention/products.h"
 #include "base/sizes.h"
 
 typedef struct clusters {
@@ -50,9 +51,7 @@ static void normalize(double *x, size_t D, size_t stride) {
 
 /* The centroid of largest product. */
 static uint32_t nearest(const clusters *c, const double *x, size_t D) {
-    memset(c->products, 0, c->count * sizeof *c->products);
-    for (size_t d = 0; d < D; d++)
-        for (size_t n = 0; n < c->count; n++) c->products[n] += x[d] * c->centroids[d * c->count + n];
+    sf_products(c->products, x, c->centroids, c->count, D, c->count);
     uint32_t best = 0;
     for (size_t n = 1; n < c->count; n++)
         if (c->products[n] > c->products[best]) best = (uint32_t)n;

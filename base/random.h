@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 typedef enum sf_purpose {
-    SF_TRAINING_DATA = 1, /* step 0; a sequence that was swapped: step 1 or more */
+    SF_TRAINING_DATA = 1, /* step 0; a sequence that was swapped: step 1 or more; epoch 1: its length, if drawn */
     SF_HELDOUT_DATA = 2,
     SF_INITIAL_WEIGHTS = 3,
     SF_SHUFFLE = 4,

@@ -165,11 +165,11 @@ sf_status sf_raw_attention_backward(float *dq, float *dk, float *dv, const float
     place *p;
     SF_TRY(check_trace(trace));
     SF_TRY(open_place(&p, request));
-    const sf_raw_arrays arrays = {.out = (float *)(uintptr_t)out, /* only read */
+    const sf_raw_arrays arrays = {.out = (float *)out, /* only read, like the trace */
                                   .q = q,
                                   .k = k,
                                   .v = v,
-                                  .trace = (unsigned char *)(uintptr_t)trace,
+                                  .trace = (unsigned char *)trace,
                                   .dq = dq,
                                   .dk = dk,
                                   .dv = dv,

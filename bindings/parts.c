@@ -1,9 +1,8 @@
 /* Selectors and weightings in another language: the functions that all of them share. What a part computes for a head
  * lies in the scratch memory, behind a sentence that says why it could not. */
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
-#include "base/status.h"
+#include "base/memory.h"
 #include "bindings/bindings.h"
 
 static size_t scratch_size(const sf_head_input *head) {
@@ -35,33 +34,30 @@ static const char *failure_of_weighting(const double *scratch) {
     return failure_of_selector(scratch);
 }
 
-typedef struct words { /* that the registry points to until the process ends */
-    char *name, *summary;
+typedef struct words { /* that the registry points to until the process ends; what is cut off is too long anyway */
+    char name[64], summary[256];
 } words;
 
-static sf_status keep_words(words *out, const char *name, const char *summary) {
-    *out = (words){strdup(name), strdup(summary)};
-    if (out->name != NULL && out->summary != NULL) return SF_OK;
-    free(out->name);
-    free(out->summary);
-    return sf_fail(SF_NO_MEMORY, "no memory left to register a part");
+static sf_status keep_words(words **out, const char *name, const char *summary) {
+    SF_TRY(SF_NEW(out, 1));
+    snprintf((*out)->name, sizeof(*out)->name, "%s", name);
+    snprintf((*out)->summary, sizeof(*out)->summary, "%s", summary);
+    return SF_OK;
 }
 
-static sf_status enter(const sf_plugin *plugin, const words *mine, const char *source) {
+static sf_status enter(const sf_plugin *plugin, words *mine, const char *source) {
     const sf_status status = sf_plugin_register_text(plugin, mine->name, source);
-    if (status == SF_OK) return SF_OK;
-    free(mine->name);
-    free(mine->summary);
+    if (status != SF_OK) sf_release(mine);
     return status;
 }
 
 sf_status sf_foreign_selector(const char *name, const char *summary, const char *source, bool takes_k, bool keeps_k,
                               bool not_causal, void (*prepare)(void *scratch, const sf_head_input *head)) {
-    words mine;
+    words *mine;
     SF_TRY(keep_words(&mine, name, summary));
     const sf_selector selector = {SF_SELECTOR,
-                                  .name = mine.name,
-                                  .summary = mine.summary,
+                                  .name = mine->name,
+                                  .summary = mine->summary,
                                   .takes_k = takes_k,
                                   .keeps_k = keeps_k,
                                   .selects_by = SF_BY_SCORE | SF_BY_ALL_SCORES,
@@ -71,23 +67,23 @@ sf_status sf_foreign_selector(const char *name, const char *summary, const char 
                                   .not_causal = not_causal,
                                   .failure = failure_of_selector};
     const sf_plugin plugin = {SF_PLUGIN, .selectors = (const sf_selector *const[]){&selector, NULL}};
-    return enter(&plugin, &mine, source);
+    return enter(&plugin, mine, source);
 }
 
 sf_status sf_foreign_weighting(const char *name, const char *summary, const char *source, bool not_causal,
                                void (*weigh)(double *weights, const double *scores, const sf_weighing_matrix *rows),
                                void (*backward)(double *dscores, const double *dweights, const double *weights,
                                                 const double *scores, const sf_weighing_matrix *rows)) {
-    words mine;
+    words *mine;
     SF_TRY(keep_words(&mine, name, summary));
     const sf_weighting weighting = {SF_WEIGHTING,
-                                    .name = mine.name,
-                                    .summary = mine.summary,
+                                    .name = mine->name,
+                                    .summary = mine->summary,
                                     .not_causal = not_causal,
                                     .weigh_matrix = weigh,
                                     .weigh_matrix_backward = backward,
                                     .matrix_scratch = sentence_in_doubles,
                                     .failure = failure_of_weighting};
     const sf_plugin plugin = {SF_PLUGIN, .weightings = (const sf_weighting *const[]){&weighting, NULL}};
-    return enter(&plugin, &mine, source);
+    return enter(&plugin, mine, source);
 }

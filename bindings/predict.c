@@ -1,6 +1,4 @@
 /* Logits of a stored model. */
-#include <string.h>
-
 #include "base/memory.h"
 #include "base/sizes.h"
 #include "bindings/bindings.h"
@@ -13,7 +11,7 @@ struct sf_predictor {
     sf_stored_model stored;
     sf_evaluator evaluator;
     int32_t *tokens; /* [SF_EVALUATION_BATCH,T] */
-    int32_t *labels; /* [SF_EVALUATION_BATCH]: the loss is not used */
+    int32_t *labels; /* [SF_EVALUATION_BATCH,labels]: none, or 0; the loss is not used */
     uint32_t *last;  /* [SF_EVALUATION_BATCH] */
 };
 
@@ -32,7 +30,10 @@ static sf_status open_model(sf_predictor *p, sf_store *store, const char *id, sf
                              (sf_precision)p->stored.config->precision, SF_EVALUATION_BATCH, 1));
     SF_TRY(SF_NEW(&p->tokens, SF_EVALUATION_BATCH * shape_of(p)->T));
     SF_TRY(SF_NEW(&p->last, SF_EVALUATION_BATCH));
-    return SF_NEW(&p->labels, SF_EVALUATION_BATCH);
+    const size_t labels = SF_EVALUATION_BATCH * sf_shape_labels(shape_of(p));
+    SF_TRY(SF_NEW(&p->labels, labels));
+    for (size_t i = 0; i < labels && shape_of(p)->readout == SF_READ_EACH; i++) p->labels[i] = SF_NO_LABEL;
+    return SF_OK;
 }
 
 sf_status sf_predictor_open(sf_predictor **out, sf_store *store, const char *id, int at, size_t threads) {
@@ -81,13 +82,17 @@ size_t sf_predictor_classes(const sf_predictor *predictor) {
     return shape_of(predictor)->classes;
 }
 
+size_t sf_predictor_labels(const sf_predictor *predictor) {
+    return sf_shape_labels(shape_of(predictor));
+}
+
 size_t sf_predictor_positions(const sf_predictor *predictor) {
     return shape_of(predictor)->T;
 }
 
 sf_status sf_predictor_lay_out(int32_t *tokens, const sf_predictor *predictor, const int32_t *sequence, size_t length) {
     const sf_shape *s = shape_of(predictor);
-    const size_t plain = s->T - s->attention.globals;
+    const size_t plain = s->T - s->attention.globals, cls = s->readout == SF_READ_CLS ? 1 : 0;
     const int32_t pad = predictor->stored.data->pad;
     if (length < 1 || length > predictor->stored.data->longest)
         return sf_fail(SF_BAD_INPUT, "a sequence has %zu tokens but run %s was trained on 1 to %zu; give it as many",
@@ -96,8 +101,8 @@ sf_status sf_predictor_lay_out(int32_t *tokens, const sf_predictor *predictor, c
         if (sequence[t] < 0 || sequence[t] > pad)
             return sf_fail(SF_BAD_INPUT, "token %d is not one of run %s; its tokens are 0 to %d", (int)sequence[t],
                            predictor->stored.run.id, (int)pad);
-    memcpy(tokens, sequence, length * sizeof *tokens);
-    for (size_t t = length; t < plain; t++) tokens[t] = pad;
+    if (cls > 0) tokens[0] = pad + 1 + (int32_t)s->attention.globals;
+    for (size_t t = cls; t < plain; t++) tokens[t] = t - cls < length ? sequence[t - cls] : pad;
     for (size_t t = plain; t < s->T; t++) tokens[t] = pad + 1 + (int32_t)(t - plain);
     return SF_OK;
 }
@@ -121,9 +126,9 @@ static sf_status run_some(float *logits, sf_predictor *p, const int32_t **at, co
 
 sf_status sf_predictor_run(float *logits, sf_predictor *predictor, const int32_t *tokens, const size_t *lengths,
                            size_t count) {
-    const size_t classes = shape_of(predictor)->classes;
+    const size_t numbers = sf_predictor_labels(predictor) * sf_predictor_classes(predictor);
     for (size_t first = 0; first < count; first += SF_EVALUATION_BATCH)
-        SF_TRY(run_some(logits + first * classes, predictor, &tokens, lengths + first, first,
+        SF_TRY(run_some(logits + first * numbers, predictor, &tokens, lengths + first, first,
                         sf_smaller(count - first, SF_EVALUATION_BATCH)));
     return SF_OK;
 }

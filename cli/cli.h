@@ -46,7 +46,7 @@ typedef struct cli_verb {
 
 extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_landscape, verb_evaluate, verb_generate,
     verb_distance, verb_bench, verb_runs, verb_export, verb_check, verb_delete, verb_merge, verb_data, verb_solve,
-    verb_parity, verb_list, verb_man, verb_completion, verb_complete, verb_paper, verb_doctor;
+    verb_parity, verb_list, verb_man, verb_completion, verb_complete, verb_paper, verb_doctor, verb_serve;
 
 const cli_verb *verb_at(size_t i);           /* NULL past the end */
 const cli_verb *find_verb(const char *name); /* NULL: there is none */
@@ -64,6 +64,10 @@ bool open_output(void);
 void print_bytes_from_now_on(void);
 /* A sequence of control characters of our own, to the terminal on standard error. */
 void print_control(const char *sequence);
+/* Columns of the terminal behind a file descriptor; 80 where there is none. */
+size_t terminal_width(int file);
+/* A paragraph and a newline on standard output: on a terminal broken between words at its width. */
+void print_paragraph(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A name on one line: newlines and tabs are spelled out. The text is valid until the eighth call after it. */
 const char *on_one_line(const char *text);
 /* A field of a CSV, in quotes where it needs them, and never taken for a formula by a spreadsheet. */

@@ -131,7 +131,7 @@ static double length_law(const layer *at, const sf_head_norms *head) {
 }
 
 static void attention_bounds(sf_block_bounds *out, const layer *at, const sf_block_norms *norms, const sf_shape *s) {
-    const double scale = s->inverse_temperature / sqrt((double)s->C);
+    const double scale = s->inverse_temperature / sqrt((double)s->D);
     double values = 0, law = 0;
     for (size_t h = 0; h < s->H; h++) {
         const sf_head_norms *head = &norms->heads[h];

@@ -40,15 +40,15 @@ static void add_linear(table_writer *writer, const char *name, size_t outputs, s
 
 static void add_block(table_writer *writer, size_t block) {
     const sf_shape *shape = &writer->model->shape;
-    const size_t C = shape->C, F = shape->F, H = shape->H;
+    const size_t C = shape->C, D = shape->D, F = shape->F, H = shape->H;
     static const char *const projections[] = {"q", "k", "v"};
     char name[SF_PARAM_NAME_SIZE - 8];
     for (size_t i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "encoder.transformer.%zu.attention.W_%s", block, projections[i]);
-        add_linear(writer, name, H * C, H, C, 1);
+        add_linear(writer, name, H * D, H, C, 1);
     }
     snprintf(name, sizeof name, "encoder.transformer.%zu.attention.W_o", block);
-    add_linear(writer, name, C, 1, H * C, H);
+    add_linear(writer, name, C, 1, H * D, H);
     snprintf(name, sizeof name, "encoder.transformer.%zu.ffn.0", block);
     add_linear(writer, name, F, 1, C, 1);
     snprintf(name, sizeof name, "encoder.transformer.%zu.ffn.3", block);
@@ -57,6 +57,7 @@ static void add_block(table_writer *writer, size_t block) {
 
 sf_status sf_model_create(sf_model *out, const sf_shape *shape) {
     *out = (sf_model){.shape = *shape};
+    if (shape->D == 0) out->shape.D = shape->C;
     SF_TRY(SF_NEW(&out->fault, 1));
     out->shape.attention.fault = out->fault;
     const sf_status status = SF_NEW(&out->params, shape->L * SF_PARAMS_PER_BLOCK + 3);

@@ -1,7 +1,7 @@
 /* The transformer as data: its shape, the table of its parameters in one flat block, initial values, positions.
  *
  * Dimension letters, the same everywhere: S models in a fleet, B batch, T length, C model width, H heads, L blocks,
- * F MLP width, V embedding rows, K kept keys. Every head has width C.
+ * D head width, F MLP width, V embedding rows, K kept keys.
  *
  * A tensor's rows are padded to a multiple of 16 elements with zeros that stay zero, so kernels need no code for
  * remainders; where columns are those of H heads, each head is padded separately (groups = H). */
@@ -17,6 +17,7 @@
 
 typedef struct sf_shape {
     size_t V, T, C, F, H, L, classes; /* V and T include the global tokens and CLS */
+    size_t D;                         /* head width; 0: C, which sf_model_create() fills in */
     sf_activation activation;
     sf_norm norm;
     sf_readout readout;

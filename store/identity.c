@@ -86,6 +86,7 @@ static sf_status describe(described *out, const sf_config *config, const char *t
     out->data = sf_run_plugins_hash(out->data, &attention, task);
     strcpy(out->config.attention, out->attention);
     out->config.data_seed = sf_run_data_seed(config);
+    if (config->head_width == config->width) out->config.head_width = 0; /* as by default */
     return SF_OK;
 }
 

@@ -43,7 +43,8 @@ void sf_model_facts_fill(sf_model_facts *facts, const sf_config *config, const s
     sf_model_facts_add(facts, "tokens", "%zu", sizes->tokens);
     sf_model_facts_add(facts, "classes", "%zu", sizes->classes);
     sf_model_facts_add(facts, "globals", "%zu", attention->globals);
-    sf_model_facts_add(facts, "pad", "%zu", sizes->tokens - attention->globals - 1);
+    const size_t cls = config->readout == SF_READ_CLS ? 1 : 0; /* its token comes after the global ones */
+    sf_model_facts_add(facts, "pad", "%zu", sizes->tokens - attention->globals - cls - 1);
     if (sizes->positions > 0) sf_model_facts_add(facts, "positions", "%zu", sizes->positions);
     sf_model_facts_add(facts, "position-encoding", "sinusoidal");
     sf_model_facts_add(facts, "position-base", "10000");
@@ -70,10 +71,12 @@ sf_status sf_model_facts_of_run(sf_model_facts *facts, sf_store *store, const sf
     SF_TRY(sf_store_config(&config, store, run));
     if (sf_attention_parse(&attention, run->attention) != SF_OK) return SF_OK; /* of a plug-in that is not loaded */
     const size_t longest = longest_of(run, &config);
-    const sf_model_sizes sizes = {
-        .tokens = tokens,
-        .classes = classes,
-        .positions = longest > 0 ? sf_attention_positions(&attention, longest, config.pad == SF_PAD_MASK) : 0};
+    const sf_model_sizes sizes = {.tokens = tokens,
+                                  .classes = classes,
+                                  .positions = longest > 0 ? sf_attention_positions(&attention,
+                                                                                    sf_longest_read(&config, longest),
+                                                                                    config.pad == SF_PAD_MASK)
+                                                           : 0};
     sf_model_facts_add(facts, "task", "%.*s", SF_FACT_SIZE - 1, run->task);
     sf_model_facts_add(facts, "seed", "%" PRId64, run->seed);
     sf_model_facts_fill(facts, &config, &attention, &sizes);

@@ -145,6 +145,14 @@ static const char *const parts[] = {"topp:0.7",
                                     "causal topp:0.8+window:3",
                                     "causal within:1+st@alibi@logn",
                                     "last full",
+                                    "narrow full",
+                                    "wide full@rope",
+                                    "narrow topk:3@qknorm:2",
+                                    "wide kmeans:3:2",
+                                    "narrow full/fastmax",
+                                    "wide full/doubly",
+                                    "narrow causal lsh:4:2@rope",
+                                    "wide causal blocktopk:4:2",
                                     "causal last topk:3/entmax15@qknorm:5"};
 enum { PARTS = sizeof parts / sizeof *parts };
 
@@ -189,12 +197,14 @@ static void append(grammar *g, const char *text) {
     strcat(g->text, text);
 }
 
-/* "causal " and "last " are words of the sample model. */
+/* "narrow ", "wide ", "causal ", "last " and so on are words of the sample model. */
 static void draw_spelling(grammar *g) {
     const bool causal = sf_draw_below(&g->draws, 3) == 0;
     g->text[0] = '\0';
+    if (sf_draw_below(&g->draws, 4) == 0) append(g, ONE_OF(g, "narrow ", "wide "));
     if (causal) append(g, "causal ");
-    if (sf_draw_below(&g->draws, 4) == 0) append(g, "last ");
+    if (sf_draw_below(&g->draws, 3) == 0)
+        append(g, causal ? ONE_OF(g, "last ", "each ") : ONE_OF(g, "last ", "cls ", "each "));
     append(g, causal ? ONE_OF(g, "full", "banded:3", "block:4", "topk:3", "bottomk:2", "random:3", "topp:0.6",
                               "within:0.8", "blocktopk:3:2", "blocktopk:2:3", "lsh:4:2", "lsh:6:1")
                      : ONE_OF(g, "full", "banded:4", "block:3", "topk:4", "bottomk:3", "random:2", "topp:0.3",
@@ -220,8 +230,8 @@ static void draw_spelling(grammar *g) {
 static void check_round_trip(const char *text) {
     sf_attention attention, again;
     char spelling[SF_SPELLING_SIZE];
-    sample_word(&text, "causal ");
-    sample_word(&text, "last ");
+    static const char *const words[] = {"narrow ", "wide ", "causal ", "last ", "cls ", "each "};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) sample_word(&text, words[i]);
     assert_int_equal(sf_attention_parse(&attention, text), SF_OK);
     sf_attention_spell(spelling, &attention);
     assert_string_equal(spelling, text);

@@ -156,8 +156,7 @@ static sf_status check_exactly(sf_golden_path *path, engine *e, const sf_golden_
         compare(path, "losses", e->loss, g->losses[step], 0);
         if (step == 0) {
             const double floor = 1e-2 * largest_of(g->logits, sf_golden_logits(g));
-            for (size_t i = 0; i < sf_golden_logits(g); i++)
-                compare(path, "logits", e->logits[i], g->logits[i], floor);
+            for (size_t i = 0; i < sf_golden_logits(g); i++) compare(path, "logits", e->logits[i], g->logits[i], floor);
             compare(path, "grad_norm", norm_of(e->gradient, g->model.size), g->gradient_norm, 0);
             compare_gradient(path, g, e->gradient);
         }

@@ -62,6 +62,7 @@ static sf_status open_member(sf_member *member, const char *task, sf_member *con
         .C = (size_t)config->width,
         .F = (size_t)config->mlp_width,
         .H = (size_t)config->heads,
+        .D = (size_t)(config->head_width > 0 ? config->head_width : config->width),
         .L = (size_t)config->blocks,
         .classes = member->data->classes,
         .activation = (sf_activation)config->activation,

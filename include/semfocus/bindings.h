@@ -62,13 +62,14 @@ sf_status sf_predictor_open(sf_predictor **out, sf_store *store, const char *id,
 /* What the model is, for programs that rebuild it; as the metadata of exported weights. */
 sf_status sf_predictor_json(char **out, const sf_predictor *predictor);
 size_t sf_predictor_classes(const sf_predictor *predictor);
-size_t sf_predictor_positions(const sf_predictor *predictor); /* that the model reads, padding and globals included */
-/* Writes what the model reads of a sequence: its tokens, padding, global tokens. */
+size_t sf_predictor_labels(const sf_predictor *predictor);    /* logits per sequence: 1, or one row per position */
+size_t sf_predictor_positions(const sf_predictor *predictor); /* that the model reads: CLS, padding, globals */
+/* Writes what the model reads of a sequence: CLS, its tokens, padding, global tokens. */
 sf_status sf_predictor_lay_out(int32_t *tokens /* [positions] */, const sf_predictor *predictor,
                                const int32_t *sequence /* [length] */, size_t length);
 /* Logits of `count` sequences, which lie one after the other in `tokens`. SF_BAD_INPUT for tokens that the task does
  * not have, and for sequences longer than those it was trained on. */
-sf_status sf_predictor_run(float *logits /* [count,classes] */, sf_predictor *predictor, const int32_t *tokens,
+sf_status sf_predictor_run(float *logits /* [count,labels,classes] */, sf_predictor *predictor, const int32_t *tokens,
                            const size_t *lengths /* [count] */, size_t count);
 void sf_predictor_close(sf_predictor *predictor); /* NULL is legal */
 

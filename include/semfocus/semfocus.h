@@ -25,6 +25,7 @@
 #include "semfocus/ranks.h"
 #include "semfocus/raw_attention.h"
 #include "semfocus/report.h"
+#include "semfocus/serve.h"
 #include "semfocus/session.h"
 #include "semfocus/settings.h"
 #include "semfocus/shard.h"

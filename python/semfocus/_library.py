@@ -88,6 +88,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "sf_predictor_json": (_STATUS, [_OUT, _HANDLE]),
     "sf_predictor_classes": (c_size_t, [_HANDLE]),
     "sf_predictor_positions": (c_size_t, [_HANDLE]),
+    "sf_predictor_labels": (c_size_t, [_HANDLE]),
     "sf_predictor_lay_out": (_STATUS, [POINTER(c_int32), _HANDLE, POINTER(c_int32), c_size_t]),
     "sf_predictor_run": (_STATUS, [POINTER(c_float), _HANDLE, POINTER(c_int32), POINTER(c_size_t), c_size_t]),
     "sf_predictor_close": (None, [_HANDLE]),

@@ -101,7 +101,7 @@ class Run:
         return _library.rows_of("sf_predictor_json", self._predictor(at))
 
     def lay_out(self, tokens: Sequence[Any]) -> numpy.ndarray:
-        """What the model reads of the sequences: their tokens, padding and global tokens."""
+        """What the model reads of the sequences: CLS, their tokens, padding, global tokens."""
         predictor = self._predictor("last")
         out = numpy.empty((len(tokens), _library.call("sf_predictor_positions", predictor)), numpy.int32)
         for row, sequence in zip(out, _sequences(tokens)):
@@ -110,10 +110,13 @@ class Run:
         return out
 
     def predict(self, tokens: Any, at: str = "last") -> numpy.ndarray:
-        """Logits, one row per sequence. Sequences may differ in length; ``at`` is "last", "best" or "init"."""
+        """Logits, one row per sequence; one per sequence and position for the readout "each". Sequences may differ in
+        length; ``at`` is "last", "best" or "init"."""
         sequences = _sequences(tokens)
         predictor = self._predictor(at)
-        logits = numpy.empty((len(sequences), _library.call("sf_predictor_classes", predictor)), numpy.float32)
+        labels, classes = (_library.call(f"sf_predictor_{what}", predictor) for what in ("labels", "classes"))
+        each = self.settings.get("readout") == "each"
+        logits = numpy.empty((len(sequences), labels, classes) if each else (len(sequences), classes), numpy.float32)
         if not sequences:
             return logits
         joined = numpy.concatenate(sequences)
@@ -147,7 +150,7 @@ class Store:
     4
     """
 
-    def __init__(self, path: str | os.PathLike[str] = "runs"):
+    def __init__(self, path: str | os.PathLike[str] = "semfocus-runs"):
         self.path = os.fspath(path)
         self._open: _library.Handle | None = None
         self._handle()

@@ -111,7 +111,7 @@ class _Session:
         raise _library.fail(self.status, self.message)
 
 
-def train(task: str, *, store: str | os.PathLike[str] = "runs", progress: bool | None = None,
+def train(task: str, *, store: str | os.PathLike[str] = "semfocus-runs", progress: bool | None = None,
           callback: Callback | None = None, **settings: Any) -> Run | list[Run]:
     """Trains what is missing and returns the run, or a list of runs if a setting is a list.
 
@@ -209,7 +209,7 @@ class Comparison:
         return html_table(self.rows, self._shown) + sentences
 
 
-def compare(task: str | Iterable[str], *, store: str | os.PathLike[str] = "runs", progress: bool | None = None,
+def compare(task: str | Iterable[str], *, store: str | os.PathLike[str] = "semfocus-runs", progress: bool | None = None,
             callback: Callback | None = None, converged_at: str | float = "95", **settings: Any) -> Comparison:
     """Trains the missing runs of a grid and says which mechanism learns faster and generalizes better.
 

@@ -99,7 +99,7 @@ class _Facts:
         one_of("model", "semfocus 1")
         one_of("position-encoding", "sinusoidal")
         one_of("norm-affine", "no")
-        self.readout, self.norm = one_of("readout", "mean", "last"), one_of("norm", "pre", "post")
+        self.readout, self.norm = one_of("readout", "mean", "last", "cls", "each"), one_of("norm", "pre", "post")
         self.activation, self.attention = one_of("activation", *ACTIVATIONS), fact("attention", str)
         self.width, self.heads, self.head_width = fact("width"), fact("heads"), fact("head-width")
         self.blocks, self.mlp_width, self.classes = fact("blocks"), fact("mlp-width"), fact("classes")
@@ -156,23 +156,28 @@ class Model(nn.Module):
         return model
 
     def lay_out(self, sequences: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Tokens, padding and global tokens, [B, positions]."""
+        """CLS, tokens, padding and global tokens, [B, positions]."""
         facts = self.facts
-        room = facts.positions - facts.globals
+        begin = [facts.pad + 1 + facts.globals] if facts.readout == "cls" else []
+        room = facts.positions - facts.globals - len(begin)
         ends = [facts.pad + 1 + g for g in range(facts.globals)]
         for sequence in sequences:
             if not 1 <= len(sequence) <= room or not all(0 <= token <= facts.pad for token in sequence):
                 raise ValueError(f"a sequence has 1 to {room} tokens, each 0 to {facts.pad}")
-        return torch.tensor([list(s) + [facts.pad] * (room - len(s)) + ends for s in sequences])
+        return torch.tensor([begin + list(s) + [facts.pad] * (room - len(s)) + ends for s in sequences])
 
     def forward(self, tokens: torch.Tensor, last: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits [B, classes]. ``last`` is the position that the readout "last" reads, by default the last before the
+        """Logits [B, classes], or [B, positions, classes] for the readout "each". ``last`` is the position that the readout "last" reads, by default the last before the
         padding."""
         x = self.embedding(tokens) * self.facts.embedding_scale + self.table
         for block in self.encoder.transformer:
             x = block(x)
         if self.facts.readout == "mean":
             return self.linear(x.mean(1))
+        if self.facts.readout == "each":
+            return self.linear(x)
+        if self.facts.readout == "cls":
+            return self.linear(x[:, 0])
         if last is None:
             room = self.facts.positions - self.facts.globals
             places = torch.arange(room, device=tokens.device)

@@ -56,7 +56,7 @@ def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mechanism: str, 
     request = _request(q.shape, mechanism, causal, scale, seed)
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
-    trace = torch.empty(_trace_size(q, request), dtype=torch.uint8)
+    trace = torch.zeros(_trace_size(q, request), dtype=torch.uint8)  # parts of it may not be written
     if q.dtype == torch.float64:
         _library.call("sf_raw_attention_forward_double", *_places(out, q, k, v), byref(request))
     elif request.N > 0:

@@ -77,7 +77,8 @@ CLAIMS = {
 }
 OPEN = "follow-k-sweep follow-delta-speedup follow-mask-stability follow-length follow-algorithmic-stability".split()
 BEYOND = "open-sharpness open-dispersion open-heavy-hitters open-weightings open-sinks open-positions".split()
-EXPECTED = [*PUBLISHED, *CLAIMS, *OPEN, *BEYOND]
+SEQUENCES = ["open-recall", "open-length"]
+EXPECTED = [*PUBLISHED, *CLAIMS, *OPEN, *BEYOND, *SEQUENCES]
 FORMULAS = ["fig-21", "fig-22"]
 NOT_YET = ["fig-19", "fig-20"]
 WITH_RUNS = [entry for entry in EXPECTED if entry not in FORMULAS + NOT_YET]

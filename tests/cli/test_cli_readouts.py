@@ -80,6 +80,20 @@ class Readouts(StoreCase):
             self.assertEqual([row["length"] for row in rows], [10, 20, 40])
             self.assertEqual(rows[0]["accuracy"], run["heldout_accuracy"])
 
+    def test_head_width(self):
+        words = ["train", "even-pairs", "--heads", 2, "--attention", "topk:3", *SMALL, "--epochs", 2]
+        parameters = {}
+        for width in (0, 3, 8, 21):
+            store = self.folder / str(width)
+            out = self.good(*words, "--head-width", width, "--threads", 1 + width % 2, "--store", store).out
+            (run,) = read_json(self.good("runs", "--json", "--store", store).out)
+            parameters[width] = run["id"], last_line(out).split()[-1]
+            self.good("check", "--store", store)
+            self.good("analyze", run["id"], "--bounds", "--lipschitz", "--samples", 2, "--store", store)
+        self.assertEqual(parameters[0], parameters[8])  # the model's width
+        self.assertEqual(len(set(parameters.values())), 3)
+        self.refused(*words, "--head-width", 5000, mentions=["head-width"])
+
     def test_refusals(self):
         self.refused("train", self.each, *MODEL, mentions=["readout", "each"])
         self.refused("train", self.each, "--readout", "last", *MODEL, mentions=["readout", "each"])

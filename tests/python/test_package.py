@@ -1,6 +1,8 @@
 """train, compare, stores, weights, logits, interruptions: the package against the program."""
 import doctest
 import json
+import os
+import re
 import shutil
 import signal
 import subprocess
@@ -9,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from place import SMALL, InFolder, numpy, semfocus
+from place import ROOT, SMALL, InFolder, numpy, semfocus
 
 from semfocus import _parts, _store, _study
 
@@ -32,6 +34,28 @@ class Documented(unittest.TestCase):
                     self.assertEqual(runner.run(test, out=out.append).failed, 0, "".join(out))
                     seen += 1
             self.assertGreaterEqual(seen, 9)
+
+
+class Documents(InFolder):
+    def test_the_code_of_the_document(self):
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            torch = None
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            self.skipTest("pandas is not installed, which the document assumes")
+        blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL | re.MULTILINE)
+        self.assertEqual(len(blocks), 4)
+        for i, block in enumerate(blocks):
+            if "torch" in block and torch is None:
+                continue
+            script = Path(self.folder) / f"block{i}.py"
+            script.write_text(block)
+            done = subprocess.run([sys.executable, str(script)], cwd=self.folder, capture_output=True, text=True,
+                                  env={**os.environ, "PYTHONPATH": str(Path(semfocus.__file__).parents[1])})
+            self.assertEqual(done.returncode, 0, block + done.stderr)
 
 
 class Training(InFolder):

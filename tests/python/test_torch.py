@@ -1,0 +1,267 @@
+"""The operator of PyTorch and the modules of stored runs. Skipped where PyTorch is not installed; --full adds torch.compile."""
+import math
+import os
+import sys
+import unittest
+
+
+from place import SMALL, InFolder, semfocus
+
+try:
+    import torch
+except ImportError:
+    print("skipped: semfocus.torch (PyTorch is not installed)")
+    sys.exit(77)
+
+import semfocus.torch
+from semfocus._torch_model import plain_attention
+from semfocus.torch import Model, _forward, attention
+
+FULL = "SEMFOCUS_FULL" in os.environ
+torch.set_num_threads(1)  # arrays are small, and the machine is shared with other tests
+SELECTORS = ("full", "topk:3", "bottomk:3", "banded:3", "block:4", "random:3", "topp:0.7", "within:0.8", "blocktopk:3:2",
+             "kmeans:3:2", "lsh:4:2")
+WEIGHTINGS = ("softmax1", "sigmoid", "softplus", "sparsemax", "entmax15", "entmax:1.3", "fastmax", "doubly")
+EXTRAS = ("sink:1", "window:3", "random:2", "global:2", "st")
+TRANSFORMS = ("rope", "qknorm:4", "alibi", "softcap:2", "logn")
+MECHANISMS = (SELECTORS + tuple(f"full/{w}" for w in WEIGHTINGS) + tuple(f"topk:3/{w}" for w in WEIGHTINGS if w != "doubly") +
+              tuple(f"topk:3+{e}" for e in EXTRAS) + tuple(f"topk:3@{t}" for t in TRANSFORMS))
+NOT_CAUSAL = ("kmeans", "doubly", "global", "lsh")
+
+
+def chance(mechanism):
+    return any(word in mechanism for word in ("random", "lsh"))
+
+
+def drawn(*shape, dtype=torch.float32, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(*shape, dtype=dtype, generator=generator, requires_grad=True) for _ in range(3)]
+
+
+def naive(q, k, v, mechanism, causal=False, scale=None):
+    """What people write: all scores, a mask, softmax."""
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    return plain_attention(q, k, v, mechanism, causal, scale)
+
+
+def gradients(out, inputs, seed=1):
+    weight = torch.randn(out.shape, generator=torch.Generator().manual_seed(seed)).to(out.dtype)
+    return torch.autograd.grad((out * weight).sum(), inputs)
+
+
+class Operator(unittest.TestCase):
+    def test_opcheck(self):
+        parts = semfocus.parts()
+        tested = {word.split(":")[0] for mechanism in MECHANISMS for word in
+                  mechanism.replace("+", " ").replace("/", " ").replace("@", " ").split()}
+        built_in = {part["name"] for kind in ("selectors", "weightings", "extras", "score_transforms") for part in parts[kind] if not part["name"].startswith("py-")}
+        self.assertEqual(built_in - tested - {"softmax"}, set())
+        for mechanism in MECHANISMS:
+            with self.subTest(mechanism=mechanism):
+                tests = ("test_schema", "test_autograd_registration", "test_faketensor") + (
+                    ("test_aot_dispatch_dynamic",) if FULL or mechanism in ("full", "topk:3") else ())
+                torch.library.opcheck(_forward, (*drawn(1, 2, 9, 4), mechanism, False, 0.0, 3), test_utils=tests)
+
+    def test_gradcheck_in_double(self):
+        for mechanism in MECHANISMS:
+            if chance(mechanism) or "st" in mechanism.split("+"):
+                continue
+            for causal in (False, True):
+                if causal and any(word in mechanism for word in NOT_CAUSAL):
+                    continue
+                with self.subTest(mechanism=mechanism, causal=causal):
+                    inputs = drawn(1, 2, 7, 4, dtype=torch.float64, seed=5)
+                    self.assertTrue(torch.autograd.gradcheck(
+                        lambda q, k, v: attention(q, k, v, mechanism, is_causal=causal, scale=0.7), inputs))
+
+    def test_float_against_double(self):
+        for mechanism in MECHANISMS:
+            for shape in ((2, 3, 13, 8), (130, 20), (1, 1, 1, 3), (3, 97, 5)):
+                if "rope" in mechanism and shape[-1] % 2 or "global" in mechanism and shape[-2] < 3:
+                    continue
+                with self.subTest(mechanism=mechanism, shape=shape):
+                    single = drawn(*shape)
+                    double = [x.detach().double().requires_grad_() for x in single]
+                    mine, reference = attention(*single, mechanism, seed=4), attention(*double, mechanism, seed=4)
+                    # rounding may decide which of two keys is kept: such queries are few, and are left out
+                    close = (mine - reference).abs() < 2e-5
+                    self.assertGreater(close.float().mean().item(), 0.97)
+                    if close.all():
+                        for a, b in zip(gradients(mine, single), gradients(reference, double)):
+                            self.assertLess((a - b).abs().max().item(), 1e-3 if "sparsemax" in mechanism else 5e-5)
+
+    def test_against_what_people_write(self):
+        for mechanism in ("full", "topk:5", "topk:40", "banded:5", "block:5"):
+            for causal in (False, True):
+                with self.subTest(mechanism=mechanism, causal=causal):
+                    inputs = drawn(2, 2, 100, 16, seed=2)
+                    mine, theirs = attention(*inputs, mechanism, is_causal=causal), naive(*inputs, mechanism, causal)
+                    self.assertLess((mine - theirs).abs().max().item(), 2e-5)
+                    for a, b in zip(gradients(mine, inputs), gradients(theirs, inputs)):
+                        self.assertLess((a - b).abs().max().item(), 2e-5)
+
+    def test_like_scaled_dot_product_attention(self):
+        inputs = drawn(2, 4, 33, 16)
+        for arguments in ({}, {"is_causal": True}, {"scale": 0.3}):
+            theirs = torch.nn.functional.scaled_dot_product_attention(*inputs, **arguments)
+            self.assertLess((attention(*inputs, "full", **arguments) - theirs).abs().max().item(), 2e-5)
+
+    def test_the_same_bits_with_any_number_of_threads(self):
+        before = torch.get_num_threads()
+        inputs = drawn(1, 300, 24)
+        try:
+            for mechanism in MECHANISMS if FULL else ("full", "topk:3", "full/sigmoid", "full/fastmax", "kmeans:3:2"):
+                found = []
+                for threads in (1, 2, 3):
+                    torch.set_num_threads(threads)
+                    out = attention(*inputs, mechanism)
+                    found.append([out.detach(), *gradients(out, inputs)])
+                for other in found[1:]:
+                    for a, b in zip(found[0], other):
+                        self.assertTrue(torch.equal(a, b), mechanism)
+        finally:
+            torch.set_num_threads(before)
+
+    def test_strides_empty_batches_and_long_sequences(self):
+        q, k, v = drawn(2, 9, 3, 4)
+        views = [x.transpose(1, 2) for x in (q, k, v)]
+        a, b = attention(*views, "topk:3"), attention(*(x.contiguous() for x in views), "topk:3")
+        self.assertTrue(torch.equal(a, b))
+        self.assertEqual(attention(*drawn(0, 2, 5, 4), "topk:3").shape, (0, 2, 5, 4))
+        long = drawn(1, 1, 2000, 16)
+        self.assertLess((attention(*long, "topk:32") - naive(*long, "topk:32")).abs().max().item(), 2e-5)
+
+    def test_chance_follows_the_seed(self):
+        inputs = drawn(1, 1, 40, 8)
+        one, again, other = (attention(*inputs, "random:5", seed=seed) for seed in (1, 1, 2))
+        self.assertTrue(torch.equal(one, again))
+        self.assertFalse(torch.equal(one, other))
+
+    def test_a_selector_of_ones_own(self):
+        @semfocus.selector("py-torch", keeps_k=True)
+        def largest(scores, k):
+            return (-scores).argsort(axis=1, kind="stable")[:, :k]
+        inputs = drawn(2, 2, 30, 8)
+        mine, theirs = attention(*inputs, "py-torch:3"), attention(*inputs, "topk:3")
+        self.assertTrue(torch.equal(mine, theirs))
+        for a, b in zip(gradients(mine, inputs), gradients(theirs, inputs)):
+            self.assertTrue(torch.equal(a, b))
+
+        @semfocus.selector("py-torch-bad")
+        def bad(scores):
+            raise KeyError("mine")
+        with self.assertRaisesRegex(ValueError, "KeyError"):
+            attention(*inputs, "py-torch-bad")
+
+    def test_bad_input(self):
+        q, k, v = drawn(2, 2, 5, 4)
+        for arguments in ((q, k[:, :, :3], v, "full"), (q, k, v[..., :2], "full"), (q.half(), k.half(), v.half(), "full"),
+                          (q, k.double(), v, "full"), (q, k, v, "topq:3"), (q, k, v, "topk:0"), (q[0, 0, 0],) * 3 + ("full",)):
+            with self.assertRaises(ValueError):
+                attention(*arguments)
+        with self.assertRaises(ValueError):
+            attention(q, k, v, "full", scale=-1.0)
+        with self.assertRaises(ValueError):
+            attention(q, k, v, "kmeans:3:2", is_causal=True)
+        with self.assertRaises(ValueError):
+            attention(*(x[..., :3] for x in (q, k, v)), "full@rope")
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, mechanism):
+        super().__init__()
+        self.qkv, self.out, self.mechanism = torch.nn.Linear(16, 48), torch.nn.Linear(16, 16), mechanism
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(-1, (2, 8)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        return x + self.out(torch.nn.functional.relu(attention(q, k, v, self.mechanism).transpose(1, 2).flatten(2)))
+
+
+class Compiled(unittest.TestCase):
+    def compare(self, backend, mechanisms):
+        for mechanism in mechanisms:
+            with self.subTest(mechanism=mechanism):
+                torch.manual_seed(3)
+                layer, x = Layer(mechanism), torch.randn(2, 20, 16)
+                compiled = torch.compile(layer, fullgraph=True, backend=backend)
+                results = []
+                for run in (layer, compiled):
+                    layer.zero_grad()
+                    out = run(x)
+                    out.square().sum().backward()
+                    results.append([out.detach()] + [p.grad.clone() for p in layer.parameters()])
+                for a, b in zip(*results):
+                    self.assertLess((a - b).abs().max().item(), 2e-5)
+
+    def test_fullgraph_without_code_generation(self):
+        self.compare("aot_eager", ("full", "topk:3", "topk:3/entmax15"))
+
+    @unittest.skipUnless(FULL, "torch.compile with inductor is for --full")
+    def test_fullgraph_with_inductor(self):
+        self.compare("inductor", ("full", "topk:3", "banded:3/sigmoid@rope"))
+
+
+class Modules(InFolder):
+    tokens = [[0, 1, 0], [1] * 8, [0], [0, 1, 1, 0, 1]]
+
+    def test_the_same_logits(self):
+        for attention_, settings in (("full", {}), ("topk:3", {"heads": 2, "norm": "post"}), ("topk:3+global:2", {"activation": "gelu"}),
+                                     ("banded:3", {"readout": "last", "activation": "mish"}), ("full/entmax15@rope", {}),
+                                     ("topk:3", {"causal": True, "readout": "last", "inverse_temperature": 2.5}), ("block:3", {"pad": "none"}),
+                                     ("topk:3@alibi", {"heads": 3}), ("topk:3+global:1", {"readout": "cls"})):
+            with self.subTest(attention=attention_, **settings):
+                run = self.train(attention_, **settings)
+                expected = torch.tensor(run.predict(self.tokens))
+                path = os.path.join(self.folder, "w.safetensors")
+                self.command("export", run.id, "--store", self.store, "--format", "safetensors", "--out", path)
+                for model in (Model.from_run(run), Model.from_file(path)):
+                    tokens = model.lay_out(self.tokens)
+                    self.assertEqual(tokens.tolist(), run.lay_out(self.tokens).tolist())
+                    self.assertLess((model(tokens) - expected).abs().max().item(), 1e-5)
+                if attention_.split(":")[0] in ("full", "topk", "banded", "block") and not set("+/@") & set(attention_):
+                    plain = Model.from_run(run, plain=True).double()
+                    plain.table = Model.from_run(run).table.double()
+                    self.assertLess((plain(plain.lay_out(self.tokens)) - expected).abs().max().item(), 1e-5)
+
+    def test_logits_at_every_position(self):
+        run = semfocus.train("reverse-string", attention="topk:3", seed=1, store=self.store, **{**SMALL, "length": 10})
+        model, tokens = Model.from_run(run), [[0, 1, 0, 0, 1, 1, 0, 1], [1, 1]]
+        logits = run.predict(tokens)
+        self.assertEqual(logits.shape[::2], (2, 2))
+        self.assertLess((model(model.lay_out(tokens)) - torch.tensor(logits)).abs().max().item(), 1e-5)
+
+    def test_a_module_can_be_trained_further(self):
+        model = Model.from_run(self.train("topk:3"))
+        optimizer, losses = torch.optim.SGD(model.parameters(), 0.1), []
+        tokens, labels = model.lay_out(self.tokens), torch.tensor([0, 1, 1, 0])
+        for _ in range(30):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(tokens), labels)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        self.assertLess(losses[-1], losses[0])
+
+    def test_what_it_cannot_build(self):
+        run = self.train("topk:3/sigmoid")
+        with self.assertRaisesRegex(ValueError, "plain"):
+            model = Model.from_run(run, plain=True)
+            model(model.lay_out(self.tokens))
+        weights, metadata = run.export()
+        for name, value in (("readout", "sum"), ("position-encoding", "learned"), ("model", "semfocus 2")):
+            with self.assertRaisesRegex(ValueError, value):
+                Model._with(weights, {**metadata, name: value}, False)
+        metadata.pop("epsilon")
+        with self.assertRaisesRegex(ValueError, "epsilon"):
+            Model._with(weights, metadata, False)
+
+    def test_examples_of_docstrings(self):
+        import doctest
+        from semfocus import _torch_model
+        semfocus.train("even-pairs", attention=["full", "topk:3"], seed=1, store=self.store, **SMALL)
+        for module in (semfocus.torch, _torch_model):
+            self.assertEqual(doctest.testmod(module, extraglobs={"STORE": self.store}, verbose=False).failed, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -89,7 +89,7 @@ static sf_status examine(sf_length_result *out, const examination *it, const sf_
 
 /* What is asked for; by default, the run's own length and held-out count. */
 static sf_status settle(sf_length_result *out, const sf_stored_model *stored, const sf_length_request *request) {
-    const bool tsv = sf_run_data_is_tsv(stored->run.task);
+    const bool tsv = sf_run_data_is_own(stored->run.task);
     const size_t own_length = tsv ? stored->data->longest : (size_t)stored->config->length;
     const size_t own_count = sf_dataset_count(stored->data->heldout);
     *out = (sf_length_result){.trained_length = own_length,

@@ -49,6 +49,9 @@ typedef struct sf_config {
     /* data */
     int64_t seed, data_seed, length, min_length, train_count, heldout_count, vocab, classes, swap_sample;
     int64_t pad; /* sf_pad */
+    /* text and tables; empty and 0: as suits the data */
+    char tokenizer[SF_TEXT_SIZE], tokens_column[SF_TEXT_SIZE], label_column[SF_TEXT_SIZE];
+    int64_t context;
     /* of single tasks */
     int64_t pairs, group; /* group: sf_finite_group */
     double noise, writes;
@@ -107,6 +110,10 @@ typedef struct sf_options {
     char into[SF_PATH_SIZE], tensorboard[SF_PATH_SIZE], against[SF_PATH_SIZE];
     char name[SF_TEXT_SIZE]; /* of the runs that are trained */
     int64_t archived, add_seeds, port;
+    char prompt[SF_PATH_SIZE];
+    int64_t new_tokens, top;
+    double temperature;
+    int64_t describe;
     sf_given given;
 } sf_options;
 
@@ -140,7 +147,9 @@ typedef enum sf_setting_group {
     SF_GROUP_MERGE = 16777216,   /* where stores are joined */
     SF_GROUP_COMPARE = 33554432, /* which stores are compared */
     SF_GROUP_SERVE = 67108864,   /* where the live page is */
-    SF_GROUP_TASK = 134217728    /* of single tasks: which variant of them */
+    SF_GROUP_TASK = 134217728,   /* of single tasks: which variant of them */
+    SF_GROUP_GENERATE = 1 << 28, /* what a model of text writes */
+    SF_GROUP_DESCRIBE = 1 << 29  /* what is said about data */
 } sf_setting_group;
 
 /* What a run depends on, and what a study takes: on the command line and in a file. */

@@ -62,7 +62,7 @@ sf_attention sf_attention_resolve(sf_attention attention, size_t length);
 /* Positions the model sees for sequences of `length`: rounded up to a multiple of k if requested, plus the globals. */
 size_t sf_attention_positions(const sf_attention *attention, size_t length, bool pad_to_multiple);
 
-/* Most keys that a query of a mechanism keeps among T positions, extras and globals included. */
+/* Most keys that any query of a mechanism keeps among T positions: global tokens keep all (see attention/room.h). */
 size_t sf_attention_most_kept(const sf_attention *attention, size_t T);
 /* The same of a selector or extra alone. */
 size_t sf_selector_most_kept(const sf_selector *selector, size_t keys, size_t k, const double *arguments);

@@ -11,7 +11,7 @@
 #include "attention/products.h"
 #include "base/sizes.h"
 
-enum { MOST_BLOCKS = 1024, GATES = 128 /* computed at once */ };
+enum { MOST_BLOCKS = 1024, GATES = 128 /* computed at once */, AT_ONCE = 8 /* compared */ };
 
 static size_t width_of(const double *arguments) {
     return (size_t)arguments[0];
@@ -53,6 +53,16 @@ static void consider(best_blocks *best, double gate, uint32_t block) {
     best->blocks[place] = block;
 }
 
+/* Whether one of some gates would be among the best: most of the time none is. */
+static bool has_better(const best_blocks *best, const double *gates, size_t count) {
+    if (best->found < best->wanted) return true;
+    if (best->wanted == 0) return false;
+    const double least = best->gates[best->found - 1];
+    int better = 0;
+    for (size_t n = 0; n < count; n++) better |= gates[n] > least;
+    return better != 0;
+}
+
 static void consider_all(best_blocks *best, const sf_query *query, size_t own, size_t competing) {
     const sf_head_input *head = query->head;
     const size_t count = count_of(head->T, head->arguments);
@@ -61,8 +71,12 @@ static void consider_all(best_blocks *best, const sf_query *query, size_t own, s
         const size_t some = sf_smaller(competing - first, GATES);
         double gates[GATES];
         sf_products(gates, q, means + first, count, head->D, some);
-        for (size_t n = 0; n < some; n++)
-            if (first + n != own) consider(best, gates[n], (uint32_t)(first + n));
+        for (size_t n = 0, next; n < some; n = next) {
+            next = sf_smaller(n + AT_ONCE, some);
+            if (!has_better(best, gates + n, next - n)) continue;
+            for (size_t i = n; i < next; i++)
+                if (first + i != own) consider(best, gates[i], (uint32_t)(first + i));
+        }
     }
 }
 

@@ -8,8 +8,8 @@
  * Example: semfocus train even-pairs --attention lsh:8:2 */
 #include <string.h>
 
-#include "attention/attention.h"
 #include "attention/products.h"
+#include "attention/room.h"
 #include "base/sizes.h"
 
 enum { MOST_ROUNDS = 64 };
@@ -71,6 +71,7 @@ static void prepare(void *scratch, const sf_head_input *head) {
     for (size_t round = 0; round < h.rounds; round++) {
         for (size_t i = 0; i < D * (h.buckets / 2); i++) h.matrix[i] = sf_draw_normal(head->step_draws);
         for (size_t j = 0; j < T; j++) {
+            if (sf_preparation_is_stopped()) return;
             h.of_query[round * T + j] = bucket_of(&h, head->queries + j * head->stride, D);
             h.of_key[j] = bucket_of(&h, head->keys + j * head->stride, D);
         }

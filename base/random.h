@@ -35,6 +35,7 @@ typedef enum sf_purpose {
     SF_START_VECTORS = 31,      /* of power iterations */
     SF_RANDOM_PREPARATION = 40, /* of a head for its selector; sample UINT32_MAX: for all sequences of a step */
     SF_RANDOM_PREPARATION_EVALUATION = 41,
+    SF_GENERATED_TOKENS = 50, /* sample: which token after the prompt */
 } sf_purpose;
 
 typedef struct sf_index { /* the address of a draw, except its number */

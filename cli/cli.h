@@ -44,7 +44,7 @@ typedef struct cli_verb {
     int (*run)(const cli_request *request);
 } cli_verb;
 
-extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_landscape, verb_evaluate,
+extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_landscape, verb_evaluate, verb_generate,
     verb_distance, verb_bench, verb_runs, verb_export, verb_check, verb_delete, verb_merge, verb_data, verb_solve,
     verb_parity, verb_list, verb_man, verb_completion, verb_complete, verb_paper, verb_doctor, verb_serve;
 
@@ -146,6 +146,16 @@ bool wants_page(const sf_options *options);
 
 /* A stored run as 'runs --json' shows it. */
 json_t *run_as_json(const sf_stored_run *run);
+/* Adds perplexity and bits per byte, for a run of text. */
+sf_status add_text_result(json_t *row, sf_store *store, const sf_stored_run *run);
+/* The same as a sentence, if it is one. */
+sf_status print_text_result(sf_store *store, const sf_stored_run *run);
+/* 'data FILE --describe'. */
+int describe_data(const cli_request *request);
+/* Warnings about data of the user's that a study uses, on standard error. Data that cannot be read is not warned of. */
+void warn_of_data(const sf_study *study);
+/* From now on, a line of the terminal shows how far tokenizing is. */
+void watch_tokenizing(void);
 /* 'runs tag' and the like (cli/labels.c). */
 int label_runs(const cli_request *request);
 /* 'runs --against' (cli/against.c). */

@@ -12,6 +12,7 @@
 #include "report/evidence.h"
 #include "report/figure.h"
 #include "report/mechanism_words.h"
+#include "report/own_data_part.h"
 #include "report/results_part.h"
 #include "report/setting_figure.h"
 #include "report/svg.h"
@@ -175,6 +176,7 @@ sf_status sf_page_print_parts(FILE *out, const sf_study *study, sf_store *store)
         SF_TRY(sf_page_task(out, study, store, from, to));
     }
     SF_TRY(sf_page_labels(out, study, store));
+    SF_TRY(sf_print_own_data(out, study, store));
     return sf_page_environments(out, study, store);
 }
 

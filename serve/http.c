@@ -68,16 +68,14 @@ static enum MHD_Result send_response(struct MHD_Connection *connection, unsigned
 }
 
 static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned code, const char *sentence) {
-    return send_response(
-        connection, code,
-        MHD_create_response_from_buffer(strlen(sentence), (void *)(uintptr_t)sentence, MHD_RESPMEM_PERSISTENT),
-        "text/plain; charset=utf-8");
+    return send_response(connection, code,
+                         MHD_create_response_from_buffer(strlen(sentence), (void *)sentence, MHD_RESPMEM_PERSISTENT),
+                         "text/plain; charset=utf-8");
 }
 
 static enum MHD_Result send_constant(struct MHD_Connection *connection, const char *text, const char *type) {
     return send_response(connection, MHD_HTTP_OK,
-                         MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT),
-                         type);
+                         MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_PERSISTENT), type);
 }
 
 /* A text that was made for this request, or why it could not be. */
@@ -87,10 +85,9 @@ static enum MHD_Result send_made(struct MHD_Connection *connection, sf_status st
         return send_response(connection, MHD_HTTP_OK,
                              MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE), type);
     const char *sentence = sf_message();
-    return send_response(
-        connection, status == SF_BAD_INPUT ? MHD_HTTP_NOT_FOUND : MHD_HTTP_INTERNAL_SERVER_ERROR,
-        MHD_create_response_from_buffer(strlen(sentence), (void *)(uintptr_t)sentence, MHD_RESPMEM_MUST_COPY),
-        "text/plain; charset=utf-8");
+    return send_response(connection, status == SF_BAD_INPUT ? MHD_HTTP_NOT_FOUND : MHD_HTTP_INTERNAL_SERVER_ERROR,
+                         MHD_create_response_from_buffer(strlen(sentence), (void *)sentence, MHD_RESPMEM_MUST_COPY),
+                         "text/plain; charset=utf-8");
 }
 
 static enum MHD_Result answer_page(sf_server *server, struct MHD_Connection *connection) {

@@ -226,7 +226,7 @@ sf_status sf_live_report(char **out, size_t *size, sf_live *live) {
         *out = malloc(*size + 1);
         if (*out == NULL) status = no_memory();
     }
-    if (status == SF_OK) memcpy(*out, live->report, *size + 1);
+    if (*out != NULL && live->report != NULL) memcpy(*out, live->report, *size + 1);
     pthread_mutex_unlock(&live->report_lock);
     return status;
 }

@@ -112,7 +112,8 @@ static sf_status add_run(reading *r, const sf_stored_run *run) {
     SF_TRY(describe(row, run, r));
     r->count++;
     r->ended += is_over(run);
-    const bool same = before != NULL && strcmp(before->text, row->text) == 0;
+    const bool same =
+        before != NULL && before->text != NULL && row->text != NULL && strcmp(before->text, row->text) == 0;
     row->version = same ? before->version : r->snapshot->version + 1;
     r->changed = r->changed || !same;
     return SF_OK;

@@ -62,6 +62,7 @@ static inline void sample_open(sample *out, const sample_case *c) {
                       .dropout = c->dropout};
     const char *spelling = c->attention; /* may follow words */
     if (sample_word(&spelling, "many ")) shape.classes = 1501;
+    if (sample_word(&spelling, "tied ")) shape.tied = true;
     if (sample_word(&spelling, "narrow ")) shape.D = (c->C + 1) / 2; /* heads */
     if (sample_word(&spelling, "wide ")) shape.D = c->C + 13;
     const bool causal = sample_word(&spelling, "causal ");

@@ -35,27 +35,21 @@ static factored open(const sf_head *head) {
                       .dtotals = space->dtotals};
 }
 
-/* The features of one slice, of one row; those of keys are of scale * row. Whole vectors are stored: what is beyond the
- * end of a run is overwritten by the next, so there must be room for one more after the last row. */
-static void features_of(float *out /* [slice->width] */, const sf_feature_slice *slice, const float *x /* [Dp+16] */,
-                        size_t D) {
+/* The features of one slice, of y = scale * x: scale is 1 for queries, and the squares of keys' channels are halved.
+ * Whole vectors are read and stored: of x up to one beyond its end, in `out` zeros beyond the end of a run, which the
+ * next overwrites, so there must be room for one vector after the last row. */
+INLINE void features_of(float *out /* [slice->width] */, const sf_feature_slice *slice, const float *x, float scale,
+                        float of_squares, size_t D) {
     size_t n = 0;
+    for (size_t v = 0; v < SF_PADDING; v += VL) store(out + slice->width - SF_PADDING + v, splat(0.0F));
     for (size_t c = slice->first; c < slice->end; c++) {
         const size_t first = c == 0 ? 0 : c - 1, count = D - first;
-        const vf by = splat(c == 0 ? 1.0F : x[first]); /* the run of c = 0 is 1 and the channels themselves */
+        const float by = c == 0 ? 1.0F : scale * x[first]; /* the run of c = 0 is 1 and the channels themselves */
         if (c == 0) out[n++] = 1.0F;
-        for (size_t e = 0; e < count; e += VL) store(out + n + e, by * load(x + first + e));
+        for (size_t e = 0; e < count; e += VL)
+            store(out + n + e, masked(real_bits(e, count), splat(by) * (splat(scale) * load(x + first + e))));
+        if (c > 0) out[n] = of_squares * (by * by);
         n += count;
-    }
-    for (; n < slice->width; n++) out[n] = 0.0F;
-}
-
-/* Keys: the square of a channel is halved. */
-static void halve_squares(float *out, const sf_feature_slice *slice, size_t D) {
-    size_t n = 0;
-    for (size_t c = slice->first; c < slice->end; c++) {
-        if (c > 0) out[n] *= 0.5F;
-        n += c == 0 ? D + 1 : D - (c - 1);
     }
 }
 
@@ -102,15 +96,12 @@ static void features_backward(float *dx /* [Dp] */, const float *d /* [slice->wi
 
 /* Features of some queries or keys: [rows,slice->width]. */
 static void make_features(float *out, const factored *f, const sf_feature_slice *slice, size_t first, size_t rows,
-                          bool are_keys, float *scaled /* [Dp+16] */) {
+                          bool are_keys) {
     const sf_cpu_plan *plan = f->head->job->plan;
-    const size_t D = plan->model->shape.D;
-    for (size_t i = 0; i < rows; i++) {
-        const float *x = (are_keys ? f->head->k : f->head->q) + (first + i) * f->head->stride;
-        for (size_t c = 0; c < D; c++) scaled[c] = are_keys ? plan->score_scale * x[c] : x[c];
-        features_of(out + i * slice->width, slice, scaled, D);
-        if (are_keys) halve_squares(out + i * slice->width, slice, D);
-    }
+    const float *x = (are_keys ? f->head->k : f->head->q) + first * f->head->stride;
+    const float scale = are_keys ? plan->score_scale : 1.0F, of_squares = are_keys ? 0.5F : 1.0F;
+    for (size_t i = 0; i < rows; i++)
+        features_of(out + i * slice->width, slice, x + i * f->head->stride, scale, of_squares, plan->model->shape.D);
 }
 
 /* A slice of the sums over all keys. */
@@ -124,7 +115,7 @@ static void sum_keys(sf_offer *offer, const sf_workspace *mine) {
         for (size_t j = 0; j < T; j += TILE) {
             const size_t rows = sf_smaller(T - j, TILE);
             float *features = mine->factored.features;
-            make_features(features, f, slice, j, rows, true, mine->factored.row);
+            make_features(features, f, slice, j, rows, true);
             sf_gemm(f->S + slice->at * Dp, Dp, sf_transposed(features, slice->width),
                     sf_plain(head->v + j * head->stride, head->stride), NULL, j > 0, slice->width, Dp, rows);
             float *z = f->z + slice->at;
@@ -145,7 +136,7 @@ static void mix_queries(sf_offer *offer, const sf_workspace *mine) {
         float totals[TILE] = {0};
         for (size_t s = 0; s < plan->slice_count; s++) {
             const sf_feature_slice *slice = &plan->slices[s];
-            make_features(features, f, slice, first, rows, false, mine->factored.row);
+            make_features(features, f, slice, first, rows, false);
             sf_gemm(context, head->context_stride, sf_upright(features, slice->width),
                     sf_plain(f->S + slice->at * Dp, Dp), NULL, s > 0, rows, Dp, slice->width);
             for (size_t i = 0; i < rows; i++)
@@ -222,7 +213,7 @@ static void sums_backward(sf_offer *offer, const sf_workspace *mine) {
         memset(f->dz + slice->at, 0, slice->width * sizeof *f->dz);
         for (size_t first = 0; first < T; first += TILE) {
             const size_t rows = sf_smaller(T - first, TILE);
-            make_features(my->features, f, slice, first, rows, false, my->row);
+            make_features(my->features, f, slice, first, rows, false);
             scale_contexts(my->contexts, f, first, rows);
             sf_gemm(f->dS + slice->at * Dp, Dp, sf_transposed(my->features, slice->width), sf_plain(my->contexts, Dp),
                     NULL, first > 0, slice->width, Dp, rows);
@@ -244,7 +235,7 @@ static void keys_backward(sf_offer *offer, const sf_workspace *mine) {
         for (size_t i = 0; i < rows; i++) memset(head->dk + (first + i) * head->stride, 0, Dp * sizeof *head->dk);
         for (size_t s = 0; s < plan->slice_count; s++) {
             const sf_feature_slice *slice = &plan->slices[s];
-            make_features(my->features, f, slice, first, rows, true, my->row);
+            make_features(my->features, f, slice, first, rows, true);
             sf_gemm(head->dv + first * head->stride, head->stride, sf_upright(my->features, slice->width),
                     sf_plain(f->dS + slice->at * Dp, Dp), NULL, s > 0, rows, Dp, slice->width);
             sf_transpose(my->across, slice->width, slice->width, 1.0F, f->dS + slice->at * Dp, Dp, slice->width, Dp);

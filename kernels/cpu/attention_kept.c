@@ -2,6 +2,8 @@
  * after the selection touches only the kept keys. Softmax and top-k have fast paths; everything else goes through the
  * vtables of attention/, in double. */
 #include "kernels/cpu/attention.h"
+
+#include "attention/room.h"
 #include "kernels/cpu/kept_row.h"
 #include "kernels/cpu/selection.h"
 
@@ -285,7 +287,9 @@ void sf_prepare_selection(sf_head_state *out, const sf_head *head) {
                                      .stride = s->D,
                                      .score_scale = head->job->plan->score_scale},
                            .scratch = work->scratch};
+    sf_preparation_obey(head->job->stop);
     sf_head_prepare(out, &s->attention, s->T, head->key_index);
+    sf_preparation_obey(NULL);
 }
 
 void sf_kept_forward(const sf_head *head) {

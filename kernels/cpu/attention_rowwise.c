@@ -250,6 +250,10 @@ void sf_rowwise_forward(const sf_head *head) {
 size_t sf_rowwise_keep(uint32_t *kept /* [2T] */, const sf_opened_head *opened, size_t query) {
     sf_row row = row_at(&opened->head, query, 0);
     row.keys = kept;
+    if (sf_stop_asked(opened->head.job->stop)) { /* the selection may not be prepared */
+        *kept = (uint32_t)query;
+        return 1;
+    }
     if (opened->head.job->plan->scores_all) sf_score_tile(&opened->head, opened->keys_t, query, 1);
     sf_row_select(&row, &opened->head, raw_row(&opened->head, 0));
     return row.count;

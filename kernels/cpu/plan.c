@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "attention/room.h"
 #include "base/elementary.h"
 #include "base/sizes.h"
 
@@ -41,7 +42,7 @@ static bool is_dense(const sf_attention *attention) {
 static bool has_short_lists(const sf_attention *attention, size_t T) {
     if (sf_attention_keeps_visible(attention)) return false;
     if (sf_attention_selects_by(attention) == SF_BY_POSITION) return true;
-    return attention->selector->keeps_k && !attention->causal && sf_attention_most_kept(attention, T) < T;
+    return attention->selector->keeps_k && !attention->causal && sf_attention_most_kept_by(attention, 0, T) < T;
 }
 
 static bool is_rowwise(const sf_attention *attention, size_t T) {
@@ -175,7 +176,7 @@ static void lay_out_factored(sf_factored_space *f, sf_arena *arena, const sf_cpu
     if (f->features != NULL) f->features += SF_PADDING;
     TAKE(f->across, Dp * widest);
     TAKE(f->contexts, SF_QUERY_TILE * Dp);
-    TAKE(f->row, Dp + SF_PADDING);
+    TAKE(f->row, Dp);
     TAKE(f->done, Dp);
     TAKE(f->dS, plan->features * Dp);
     TAKE(f->dz, plan->features);

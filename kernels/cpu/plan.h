@@ -163,7 +163,7 @@ typedef struct sf_block_space { /* of the kernel of blocktopk */
 typedef struct sf_factored_space { /* of the linear kernel of fastmax */
     float *features, *across;      /* [SF_QUERY_TILE,widest slice] and a vector on both sides, [Dp,widest slice] */
     float *contexts;               /* [SF_QUERY_TILE,Dp] */
-    float *row, *done;             /* [Dp+16], [Dp] */
+    float *row, *done;             /* [Dp] */
     float *dS, *dz, *dtotals;      /* [features,Dp], [features], [T] */
 } sf_factored_space;
 

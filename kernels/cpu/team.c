@@ -255,7 +255,7 @@ static void help_others(sf_cpu_team *team, const sf_cpu_plan *plan, const sf_wor
 
 /* Clears what sequences add to one by one. The rest of a gradient is written first, then added to. */
 static void clear_embedding_and_head(float *gradient, const sf_model *model) {
-    const size_t blocks = sf_model_block(model, 0)->offset, head = sf_model_head(model)->offset;
+    const size_t blocks = sf_model_block(model, 0)->offset, head = sf_model_head_offset(model);
     memset(gradient, 0, blocks * sizeof *gradient);
     memset(gradient + head, 0, (model->size - head) * sizeof *gradient);
 }

@@ -73,7 +73,7 @@ static double chance(size_t length, const sf_task_options *options) {
 static const char *const settings[] = {"noise", NULL};
 static const char *const recipe[] = {"length",    "128",  "causal", "yes",   "readout", "each",
                                      "optimizer", "adam", "lr",     "0.003", "batch",   "32",
-                                     "blocks",    "2",    "epochs", "60",    NULL};
+                                     "blocks",    "2",    "epochs", "30",    NULL};
 
 const sf_task sf_task_noisy_recall = {
     SF_TASK,

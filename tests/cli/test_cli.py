@@ -197,7 +197,7 @@ class BadUsage(Cli):
                       ["solve", "parity", "-", "--length", "5"]):
             self.refused(*words, mentions=[words[-2].lstrip("-")])
 
-    NEEDS = {"warmup": ["--schedule", "cosine"], "beta1": ["--optimizer", "adam"], "beta2": ["--optimizer", "adamw"],
+    NEEDS = {"warmup": ["--schedule", "cosine"], "warmup-steps": ["--schedule", "cosine"], "beta1": ["--optimizer", "adam"], "beta2": ["--optimizer", "adamw"],
              "epsilon": ["--optimizer", "adam"]}
 
     def test_settings_without_effect(self):

@@ -42,6 +42,9 @@ sf_status sf_attention_set_causal(sf_attention *attention, bool causal);
 double sf_rope_angle(size_t position, size_t pair, size_t D);
 double sf_qknorm_factor(const double *arguments, size_t D, bool is_key);
 
+/* The blocks that a query of blocktopk keeps, ascending; returns their number. */
+size_t sf_blocktopk_choose(uint32_t *blocks /* [m] */, const sf_query *query);
+
 /* Whether the theory of softmax holds for the mechanism: the weighting is softmax and the kept set is fixed, drawn by
  * chance, or a given number of extreme scores. */
 bool sf_attention_has_theory(const sf_attention *attention);
@@ -59,7 +62,7 @@ sf_attention sf_attention_resolve(sf_attention attention, size_t length);
 /* Positions the model sees for sequences of `length`: rounded up to a multiple of k if requested, plus the globals. */
 size_t sf_attention_positions(const sf_attention *attention, size_t length, bool pad_to_multiple);
 
-/* Most keys that a query of a mechanism keeps among T positions, extras and globals included. */
+/* Most keys that any query of a mechanism keeps among T positions: global tokens keep all (see attention/room.h). */
 size_t sf_attention_most_kept(const sf_attention *attention, size_t T);
 /* The same of a selector or extra alone. */
 size_t sf_selector_most_kept(const sf_selector *selector, size_t keys, size_t k, const double *arguments);

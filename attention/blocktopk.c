@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "attention/attention.h"
+#include "attention/products.h"
 #include "base/sizes.h"
 
-enum { MOST_BLOCKS = 1024, GATES = 128 /* computed at once */ };
+enum { MOST_BLOCKS = 1024, GATES = 128 /* computed at once */, AT_ONCE = 8 /* compared */ };
 
 static size_t width_of(const double *arguments) {
     return (size_t)arguments[0];
@@ -52,17 +53,30 @@ static void consider(best_blocks *best, double gate, uint32_t block) {
     best->blocks[place] = block;
 }
 
+/* Whether one of some gates would be among the best: most of the time none is. */
+static bool has_better(const best_blocks *best, const double *gates, size_t count) {
+    if (best->found < best->wanted) return true;
+    if (best->wanted == 0) return false;
+    const double least = best->gates[best->found - 1];
+    int better = 0;
+    for (size_t n = 0; n < count; n++) better |= gates[n] > least;
+    return better != 0;
+}
+
 static void consider_all(best_blocks *best, const sf_query *query, size_t own, size_t competing) {
     const sf_head_input *head = query->head;
     const size_t count = count_of(head->T, head->arguments);
     const double *q = head->queries + query->query * head->stride, *means = query->prepared;
     for (size_t first = 0; first < competing; first += GATES) {
         const size_t some = sf_smaller(competing - first, GATES);
-        double gates[GATES] = {0};
-        for (size_t c = 0; c < head->D; c++)
-            for (size_t n = 0; n < some; n++) gates[n] += q[c] * means[c * count + first + n];
-        for (size_t n = 0; n < some; n++)
-            if (first + n != own) consider(best, gates[n], (uint32_t)(first + n));
+        double gates[GATES];
+        sf_products(gates, q, means + first, count, head->D, some);
+        for (size_t n = 0, next; n < some; n = next) {
+            next = sf_smaller(n + AT_ONCE, some);
+            if (!has_better(best, gates + n, next - n)) continue;
+            for (size_t i = n; i < next; i++)
+                if (first + i != own) consider(best, gates[i], (uint32_t)(first + i));
+        }
     }
 }
 
@@ -75,7 +89,7 @@ static void sort(uint32_t *blocks, size_t count) {
     }
 }
 
-static size_t keep_best_blocks(uint32_t *kept, const sf_query *query) {
+size_t sf_blocktopk_choose(uint32_t *blocks, const sf_query *query) {
     const size_t width = width_of(query->arguments), own = query->query / width;
     const size_t whole =
         query->visible == query->keys ? count_of(query->keys, query->arguments) : query->visible / width;
@@ -85,9 +99,17 @@ static size_t keep_best_blocks(uint32_t *kept, const sf_query *query) {
     consider_all(&best, query, own, whole);
     best.blocks[best.found++] = (uint32_t)own; /* there is room: m - 1 others */
     sort(best.blocks, best.found);
+    memcpy(blocks, best.blocks, best.found * sizeof *blocks);
+    return best.found;
+}
+
+static size_t keep_best_blocks(uint32_t *kept, const sf_query *query) {
+    const size_t width = width_of(query->arguments);
+    uint32_t blocks[MOST_BLOCKS];
+    const size_t found = sf_blocktopk_choose(blocks, query);
     size_t count = 0;
-    for (size_t n = 0; n < best.found; n++) {
-        const size_t first = best.blocks[n] * width, end = sf_smaller(first + width, query->visible);
+    for (size_t n = 0; n < found; n++) {
+        const size_t first = blocks[n] * width, end = sf_smaller(first + width, query->visible);
         for (size_t j = first; j < end; j++) kept[count++] = (uint32_t)j;
     }
     return count;

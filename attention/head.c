@@ -3,7 +3,8 @@
 #include <assert.h>
 #include <math.h>
 
-#include "attention/attention.h"
+#include "attention/room.h"
+#include "base/stop.h"
 
 static bool looks_at(const sf_attention *attention, unsigned what) {
     return (attention->selector->selects_by & what) != 0;
@@ -47,6 +48,16 @@ size_t sf_head_scratch_size(const sf_attention *attention, size_t T, size_t D, s
     return looks_at(attention, SF_BY_ALL_SCORES) ? rounded_up(own) + lay_out(&unused, NULL, attention, plain, D) : own;
 }
 
+static _Thread_local const atomic_int *preparation_stop;
+
+void sf_preparation_obey(const atomic_int *stop) {
+    preparation_stop = stop;
+}
+
+bool sf_preparation_is_stopped(void) {
+    return sf_stop_asked(preparation_stop);
+}
+
 /* In float, as the kernels compute them, so that a selector sees the scores that it would see in keep(): a product is a
  * chain of fused multiply-adds over the channels, with the scaled key. */
 static void score_query(const all_scores *all, const sf_attention *attention, const sf_head_input *head, size_t i) {
@@ -78,8 +89,18 @@ static const double *score_all(void *scratch, const sf_attention *attention, con
         for (size_t c = 0; c < head->D; c++)
             all.keys[j * head->D + c] = (float)head->score_scale * (float)head->keys[j * head->stride + c];
     }
-    for (size_t i = 0; i < head->T; i++) score_query(&all, attention, head, i);
+    for (size_t i = 0; i < head->T && !sf_preparation_is_stopped(); i++) score_query(&all, attention, head, i);
     return all.scores;
+}
+
+static _Thread_local const atomic_int *preparation_stop;
+
+void sf_preparation_obey(const atomic_int *stop) {
+    preparation_stop = stop;
+}
+
+bool sf_preparation_is_stopped(void) {
+    return sf_stop_asked(preparation_stop);
 }
 
 void sf_head_prepare(sf_head_state *state, const sf_attention *attention, size_t T, sf_index key_index) {

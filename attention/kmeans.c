@@ -10,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/attention.h"
+#include "attention/products.h"
+#include "attention/room.h"
 #include "base/sizes.h"
 
 typedef struct clusters {
@@ -50,18 +51,17 @@ static void normalize(double *x, size_t D, size_t stride) {
 
 /* The centroid of largest product. */
 static uint32_t nearest(const clusters *c, const double *x, size_t D) {
-    memset(c->products, 0, c->count * sizeof *c->products);
-    for (size_t d = 0; d < D; d++)
-        for (size_t n = 0; n < c->count; n++) c->products[n] += x[d] * c->centroids[d * c->count + n];
+    sf_products(c->products, x, c->centroids, c->count, D, c->count);
     uint32_t best = 0;
     for (size_t n = 1; n < c->count; n++)
         if (c->products[n] > c->products[best]) best = (uint32_t)n;
     return best;
 }
 
-static void assign(uint32_t *cluster /* [T] */, const clusters *c, const double *rows, size_t stride, size_t T,
-                   size_t D) {
-    for (size_t j = 0; j < T; j++) cluster[j] = nearest(c, rows + j * stride, D);
+static void assign(uint32_t *cluster /* [T] */, const clusters *c, const double *rows, size_t stride,
+                   const sf_head_input *head) {
+    for (size_t j = 0; j < head->T && !sf_preparation_is_stopped(); j++)
+        cluster[j] = nearest(c, rows + j * stride, head->D);
 }
 
 /* Counts the keys of every cluster and lists them. */
@@ -96,13 +96,15 @@ static void prepare(void *scratch, const sf_head_input *head) {
     for (size_t n = 0; n < c.count; n++)
         for (size_t d = 0; d < D; d++) c.centroids[d * c.count + n] = c.unit[n * T / c.count * D + d];
     for (size_t round = 0; round < (size_t)head->arguments[1]; round++) {
-        assign(c.of_key, &c, c.unit, D, T, D);
+        assign(c.of_key, &c, c.unit, D, head);
+        if (sf_preparation_is_stopped()) return;
         list_keys(&c, T);
         move_centroids(&c, D);
     }
-    assign(c.of_key, &c, c.unit, D, T, D);
+    assign(c.of_key, &c, c.unit, D, head);
+    if (sf_preparation_is_stopped()) return;
     list_keys(&c, T);
-    assign(c.of_query, &c, head->queries, head->stride, T, D);
+    assign(c.of_query, &c, head->queries, head->stride, head);
 }
 
 static size_t keep_own_cluster(uint32_t *kept, const sf_query *query) {

@@ -8,7 +8,8 @@
  * Example: semfocus train even-pairs --attention lsh:8:2 */
 #include <string.h>
 
-#include "attention/attention.h"
+#include "attention/products.h"
+#include "attention/room.h"
 #include "base/sizes.h"
 
 enum { MOST_ROUNDS = 64 };
@@ -41,9 +42,7 @@ static size_t scratch_size(const sf_head_input *head) {
 
 static uint32_t bucket_of(const hashes *h, const double *x, size_t D) {
     const size_t half = h->buckets / 2;
-    memset(h->products, 0, half * sizeof *h->products);
-    for (size_t d = 0; d < D; d++)
-        for (size_t n = 0; n < half; n++) h->products[n] += x[d] * h->matrix[d * half + n];
+    sf_products(h->products, x, h->matrix, half, D, half);
     uint32_t best = 0;
     double largest = h->products[0];
     for (size_t n = 1; n < h->buckets; n++) {
@@ -72,6 +71,7 @@ static void prepare(void *scratch, const sf_head_input *head) {
     for (size_t round = 0; round < h.rounds; round++) {
         for (size_t i = 0; i < D * (h.buckets / 2); i++) h.matrix[i] = sf_draw_normal(head->step_draws);
         for (size_t j = 0; j < T; j++) {
+            if (sf_preparation_is_stopped()) return;
             h.of_query[round * T + j] = bucket_of(&h, head->queries + j * head->stride, D);
             h.of_key[j] = bucket_of(&h, head->keys + j * head->stride, D);
         }
@@ -79,28 +79,27 @@ static void prepare(void *scratch, const sf_head_input *head) {
     }
 }
 
-/* The keys of the query's buckets are ascending lists: the least of their next keys is the next that is kept. */
+enum { WORDS = 65536 / 64 + 1 }; /* a bit for every position there may be */
+
+/* Marks the visible keys of the query's buckets; counting marks in order lists them in order. */
 static size_t keep_shared_buckets(uint32_t *kept, const sf_query *query) {
     const sf_head_input *head = query->head;
     const hashes h = lay_out(query->prepared, head->T, head->D, head->arguments);
-    const uint32_t *next[MOST_ROUNDS] = {NULL}, *end[MOST_ROUNDS] = {NULL};
+    const size_t words = query->visible / 64 + 1;
+    uint64_t marks[WORDS];
+    memset(marks, 0, words * sizeof *marks);
+    marks[query->query / 64] |= UINT64_C(1) << query->query % 64;
     for (size_t round = 0; round < h.rounds; round++) {
         const uint32_t bucket = h.of_query[round * head->T + query->query];
         const uint32_t *first = h.first + round * (h.buckets + 1) + bucket, *keys = h.keys + round * head->T;
-        next[round] = keys + first[0];
-        end[round] = keys + first[1];
+        for (size_t i = first[0]; i < first[1] && keys[i] < query->visible; i++)
+            marks[keys[i] / 64] |= UINT64_C(1) << keys[i] % 64;
     }
     size_t count = 0;
-    for (uint32_t own = (uint32_t)query->query, after = 0;;) {
-        uint32_t least = own >= after ? own : UINT32_MAX;
-        for (size_t round = 0; round < h.rounds; round++) {
-            while (next[round] < end[round] && *next[round] < after) next[round]++;
-            if (next[round] < end[round] && *next[round] < least) least = *next[round];
-        }
-        if (least >= query->visible) return count;
-        kept[count++] = least;
-        after = least + 1;
-    }
+    for (size_t word = 0; word < words; word++)
+        for (uint64_t left = marks[word]; left != 0; left &= left - 1)
+            kept[count++] = (uint32_t)(64 * word) + (uint32_t)__builtin_ctzll(left);
+    return count;
 }
 
 static const char *refuse(size_t k, const double *arguments) {

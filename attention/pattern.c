@@ -1,4 +1,4 @@
-#include "attention/attention.h"
+#include "attention/room.h"
 #include "base/sizes.h"
 
 /* A selector may keep fewer keys the larger k is: only those with keeps_all_from_k keep all. */
@@ -63,18 +63,22 @@ size_t sf_selector_most_kept(const sf_selector *selector, size_t keys, size_t k,
     return most < 1 ? 1 : sf_smaller(most, keys);
 }
 
-size_t sf_attention_most_kept(const sf_attention *attention, size_t T) {
+size_t sf_attention_most_kept_by(const sf_attention *attention, size_t query, size_t T) {
     const size_t plain = T - attention->globals;
+    if (query >= plain) return T;
     size_t most = sf_selector_most_kept(attention->selector, plain, attention->k, attention->arguments);
     for (size_t e = 0; e < SF_MOST_EXTRAS && attention->extras[e].part != NULL; e++)
         most += sf_selector_most_kept(attention->extras[e].part, plain, attention->extras[e].k, NULL);
     return sf_smaller(most, plain) + attention->globals;
 }
 
+size_t sf_attention_most_kept(const sf_attention *attention, size_t T) {
+    return sf_attention_most_kept_by(attention, T - 1, T); /* globals are the last positions */
+}
+
 /* Room for what is chosen during forward. */
 static void make_room(sf_pattern *out, const sf_attention *attention, size_t T) {
-    const size_t K = sf_attention_most_kept(attention, T), plain = T - attention->globals;
-    for (size_t i = 0; i < T; i++) out->offsets[i + 1] = out->offsets[i] + (i < plain ? K : T);
+    for (size_t i = 0; i < T; i++) out->offsets[i + 1] = out->offsets[i] + sf_attention_most_kept_by(attention, i, T);
     out->varies = !attention->selector->keeps_k || sf_attention_has_extras(attention) || attention->causal;
 }
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 typedef enum sf_purpose {
-    SF_TRAINING_DATA = 1, /* step 0; a sequence that was swapped: step 1 or more */
+    SF_TRAINING_DATA = 1, /* step 0; a sequence that was swapped: step 1 or more; epoch 1: its length, if drawn */
     SF_HELDOUT_DATA = 2,
     SF_INITIAL_WEIGHTS = 3,
     SF_SHUFFLE = 4,
@@ -35,6 +35,7 @@ typedef enum sf_purpose {
     SF_START_VECTORS = 31,      /* of power iterations */
     SF_RANDOM_PREPARATION = 40, /* of a head for its selector; sample UINT32_MAX: for all sequences of a step */
     SF_RANDOM_PREPARATION_EVALUATION = 41,
+    SF_GENERATED_TOKENS = 50, /* sample: which token after the prompt */
 } sf_purpose;
 
 typedef struct sf_index { /* the address of a draw, except its number */

@@ -15,17 +15,20 @@
 static const sf_setting table[] = {
     {"length", SF_INTEGER, SF_GROUP_SAMPLE, RUN(length), "40", 1, 65536, NULL, "N",
      "tokens per sequence (listops: at most)"},
-    {"seed", SF_INTEGER, SF_GROUP_SAMPLE, RUN(seed), "153476998", 0, 4294967295.0, NULL, "S",
+    {"min-length", SF_INTEGER, SF_GROUP_SAMPLE, RUN(min_length), "0", 0, 65536, NULL, "N",
+     "draw the length of every sequence from this one up to length; 0: all have the same"},
+    {"seed", SF_INTEGER, SF_GROUP_SAMPLE | SF_GROUP_GENERATE, RUN(seed), "153476998", 0, 4294967295.0, NULL, "S",
      "seed of initial weights, shuffling and dropout, and of the data unless data-seed is set"},
 
-    {"data-seed", SF_INTEGER, SF_GROUP_DATA, RUN(data_seed), "-1", -1, 4294967295.0, NULL, "S",
+    {"data-seed", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(data_seed), "-1", -1, 4294967295.0, NULL, "S",
      "seed of the data; -1: the run's seed"},
     {"train-count", SF_INTEGER, SF_GROUP_DATA, RUN(train_count), "5000", 1, 1e7, NULL, "N",
      "training sequences to sample"},
     {"heldout-count", SF_INTEGER, SF_GROUP_DATA, RUN(heldout_count), "2000", 1, 1e7, NULL, "N",
      "held-out sequences to sample"},
-    {"vocab", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_TASK, RUN(vocab), "0", 0, 65536, NULL, "N",
-     "token ids, PAD excluded, in tsv: data (0: largest id + 1) and of the task recall (0: 128)"},
+    {"vocab", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_TASK | SF_GROUP_DESCRIBE, RUN(vocab), "0", 0, 65536, NULL, "N",
+     "token ids, PAD excluded, of your own data or its tokenizer (0: as many as there are) and of the task recall (0: "
+     "128)"},
     {"pairs", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_TASK, RUN(pairs), "8", 1, 4096, NULL, "N",
      "recall: pairs of a key and a value"},
     {"noise", SF_REAL, SF_GROUP_DATA | SF_GROUP_TASK, RUN(noise), "0.2", 0, 0.99, NULL, "P",
@@ -34,8 +37,19 @@ static const sf_setting table[] = {
      "flip-flop: probability of a write instead of an ignore"},
     {"group", SF_CHOICE, SF_GROUP_DATA | SF_GROUP_TASK, RUN(group), "s5", 0, 0, "s5|a5|z60", NULL,
      "word-problem: the group, permutations of five things (s5), even ones (a5), or addition modulo 60 (z60)"},
-    {"classes", SF_INTEGER, SF_GROUP_DATA, RUN(classes), "0", 0, 65536, NULL, "N",
-     "labels in tsv: data; 0: largest label + 1"},
+    {"classes", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(classes), "0", 0, 65536, NULL, "N",
+     "labels of your own data; 0: as many as there are"},
+    {"tokenizer", SF_TEXT, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(tokenizer), "", 0, SF_TEXT_SIZE, NULL, "NAME|FILE",
+     "how text becomes tokens: byte, char, word, unigram or bpe (these need vocab), or the file of a trained one; by "
+     "default char for text: and word for tables"},
+    {"context", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(context), "0", 0, 65535, NULL, "N",
+     "tokens per sequence of text: data; 0: the mean number of tokens per line"},
+    {"tokens", SF_TEXT, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(tokens_column), "", 0, SF_TEXT_SIZE, NULL, "COLUMN",
+     "column of a table with the tokens: its name, or its number from 1; by default tokens, text, sentence, ..., or "
+     "the "
+     "first"},
+    {"label", SF_TEXT, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(label_column), "", 0, SF_TEXT_SIZE, NULL, "COLUMN",
+     "column of a table with the label, likewise; by default label, labels, class, target, ..., or the last"},
     {"pad", SF_CHOICE, SF_GROUP_DATA, RUN(pad), "none", 0, 0, "none|mask", NULL,
      "mask: round the length up to a multiple of the mechanism's k with PAD tokens"},
     {"swap-sample", SF_INTEGER, SF_GROUP_DATA, RUN(swap_sample), "-1", -1, 9999999, NULL, "N",
@@ -43,20 +57,23 @@ static const sf_setting table[] = {
 
     {"attention", SF_TEXT, SF_GROUP_MODEL, RUN(attention), "full", 0, SF_TEXT_SIZE, NULL, "NAME",
      "mechanism: full, banded:5+global:1, topk:5, topp:0.9/sigmoid@rope, ... (semfocus list attention)"},
-    {"width", SF_INTEGER, SF_GROUP_MODEL, RUN(width), "64", 1, 4096, NULL, "N",
-     "model width d, also the width of every head"},
+    {"width", SF_INTEGER, SF_GROUP_MODEL, RUN(width), "64", 1, 4096, NULL, "N", "model width d"},
     {"mlp-width", SF_INTEGER, SF_GROUP_MODEL, RUN(mlp_width), "64", 1, 16384, NULL, "N", "hidden width of the MLP"},
     {"heads", SF_INTEGER, SF_GROUP_MODEL, RUN(heads), "1", 1, 64, NULL, "N", "attention heads"},
+    {"head-width", SF_INTEGER, SF_GROUP_MODEL, RUN(head_width), "0", 0, 4096, NULL, "N",
+     "width of every head; 0: the model width, as in the paper (elsewhere often width / heads)"},
     {"blocks", SF_INTEGER, SF_GROUP_MODEL, RUN(blocks), "5", 1, 1024, NULL, "N", "transformer blocks"},
     {"activation", SF_CHOICE, SF_GROUP_MODEL, RUN(activation), "relu", 0, 0, "relu|gelu|mish", NULL,
      "activation of the MLP"},
     {"norm", SF_CHOICE, SF_GROUP_MODEL, RUN(norm), "pre", 0, 0, "pre|post", NULL,
      "position of LayerNorm: before (pre) or after (post) each layer"},
-    {"causal", SF_FLAG, SF_GROUP_MODEL, RUN(causal), "no", 0, 0, NULL, NULL,
+    {"causal", SF_FLAG, SF_GROUP_MODEL | SF_GROUP_DESCRIBE, RUN(causal), "no", 0, 0, NULL, NULL,
      "a query sees only the keys up to its own position"},
-    {"readout", SF_CHOICE, SF_GROUP_MODEL, RUN(readout), "mean", 0, 0, "mean|last|cls|each", NULL,
+    {"readout", SF_CHOICE, SF_GROUP_MODEL | SF_GROUP_DESCRIBE, RUN(readout), "mean", 0, 0, "mean|last|cls|each", NULL,
      "what is classified: the mean over all positions, the last one before the padding, an extra first token (cls), or "
      "each position, where the data has one label per position"},
+    {"tie-weights", SF_FLAG, SF_GROUP_MODEL, RUN(tie_weights), "no", 0, 0, NULL, NULL,
+     "the weights of the head are those of the embedding: label i is scored with the vector of token i"},
     {"dropout", SF_REAL, SF_GROUP_MODEL, RUN(dropout), "0.01", 0, 0.99, NULL, "P", "dropout rate"},
     {"inverse-temperature", SF_REAL, SF_GROUP_MODEL, RUN(inverse_temperature), "1", 0, 1e4, NULL, "X",
      "factor on the attention scores"},
@@ -68,6 +85,8 @@ static const sf_setting table[] = {
     {"gamma", SF_REAL, SF_GROUP_TRAINING, RUN(gamma), "0.9995", 0, 1, NULL, "X", "factor of schedule decay"},
     {"warmup", SF_INTEGER, SF_GROUP_TRAINING, RUN(warmup), "0", 0, 1e6, NULL, "N",
      "epochs of linear warm-up of schedule cosine"},
+    {"warmup-steps", SF_INTEGER, SF_GROUP_TRAINING, RUN(warmup_steps), "0", 0, 1e9, NULL, "N",
+     "training steps of linear warm-up of schedule cosine, instead of epochs"},
     {"momentum", SF_REAL, SF_GROUP_TRAINING, RUN(momentum), "0", 0, 0.9999, NULL, "X", "momentum of sgd"},
     {"weight-decay", SF_REAL, SF_GROUP_TRAINING, RUN(weight_decay), "0", 0, 1e4, NULL, "X",
      "L2 penalty (sgd, adam) or decoupled decay (adamw)"},
@@ -80,6 +99,8 @@ static const sf_setting table[] = {
     {"clip", SF_REAL, SF_GROUP_TRAINING, RUN(clip), "0.5", 0, 1e9, NULL, "X", "largest gradient norm; 0: no clipping"},
     {"batch", SF_INTEGER, SF_GROUP_TRAINING, RUN(batch), "25", 1, 65536, NULL, "N", "sequences per training step"},
     {"epochs", SF_INTEGER, SF_GROUP_TRAINING, RUN(epochs), "100", 1, 1e6, NULL, "N", "passes over the training data"},
+    {"evaluate-count", SF_INTEGER, SF_GROUP_TRAINING, RUN(evaluate_count), "0", 0, 1e7, NULL, "N",
+     "evaluate at most so many training sequences after an epoch, spread evenly; 0: all"},
     {"stop-at", SF_REAL, SF_GROUP_TRAINING, RUN(stop_at), "0", 0, 100, NULL, "PERCENT",
      "stop after the first epoch with this training accuracy; 0: never"},
 
@@ -179,6 +200,15 @@ static const sf_setting table[] = {
     {"plugin", SF_TEXT, SF_GROUP_PLUGIN, COMMAND(plugin), "", 0, SF_PATH_SIZE, NULL, "FILE[,...]",
      "load selectors, weightings and tasks from these shared libraries, and from those that SEMFOCUS_PLUGINS names, "
      "separated by colons"},
+    {"prompt", SF_TEXT, SF_GROUP_GENERATE, COMMAND(prompt), "", 0, SF_PATH_SIZE, NULL, "TEXT",
+     "what the text starts with; by default a new line"},
+    {"new-tokens", SF_INTEGER, SF_GROUP_GENERATE, COMMAND(new_tokens), "200", 1, 1e6, NULL, "N", "tokens to write"},
+    {"temperature", SF_REAL, SF_GROUP_GENERATE, COMMAND(temperature), "1", 0, 100, NULL, "X",
+     "divides the logits; 0: always the most probable token"},
+    {"top", SF_INTEGER, SF_GROUP_GENERATE, COMMAND(top), "0", 0, 65536, NULL, "N",
+     "draw from the N most probable tokens; 0: from all"},
+    {"describe", SF_FLAG, SF_GROUP_DESCRIBE, COMMAND(describe), "no", 0, 0, NULL, NULL,
+     "say what a file of your own holds: lengths, vocabulary, labels, and what a majority guess scores"},
     {"scale", SF_CHOICE, SF_GROUP_PAPER, COMMAND(scale), "laptop", 0, 0, "smoke|laptop|paper", NULL,
      "size of the study: seconds, to see that it works; minutes to hours on two cores; or that of the paper"},
 };
@@ -459,7 +489,12 @@ sf_status sf_config_check(const sf_config *config) {
     if (config->schedule != SF_DECAY)
         SF_TRY(check_used(config, (const char *const[]){"gamma", NULL}, "schedule decay"));
     if (config->schedule != SF_COSINE)
-        SF_TRY(check_used(config, (const char *const[]){"warmup", NULL}, "schedule cosine"));
+        SF_TRY(check_used(config, (const char *const[]){"warmup", "warmup-steps", NULL}, "schedule cosine"));
+    if (config->warmup > 0 && config->warmup_steps > 0)
+        return sf_fail_on(SF_BAD_INPUT, "warmup-steps", "warmup and warmup-steps are both set; leave one of them out");
+    if (config->min_length > config->length)
+        return sf_fail_on(SF_BAD_INPUT, "min-length", "min-length is %lld but must be at most length (%lld)",
+                          (long long)config->min_length, (long long)config->length);
     if (config->schedule == SF_COSINE && config->warmup >= config->epochs)
         return sf_fail_on(SF_BAD_INPUT, "warmup", "warmup is %lld but must be less than epochs (%lld)",
                           (long long)config->warmup, (long long)config->epochs);

@@ -2,18 +2,11 @@
  * once and does not stop the training: the store has everything, and 'semfocus export' writes it later. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "cli/progress.h"
 
 /* Between two updates of a file, which reads the whole curve: seldom enough not to slow down long runs. */
 static const double shortest_pause = 1, pause_per_second = 50;
-
-static double now_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 bool board_open(board *out, sf_store *store, const char *folder, size_t runs) {
     *out = (board){.folder = folder, .store = store};

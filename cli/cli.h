@@ -44,9 +44,9 @@ typedef struct cli_verb {
     int (*run)(const cli_request *request);
 } cli_verb;
 
-extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_landscape, verb_evaluate,
+extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_landscape, verb_evaluate, verb_generate,
     verb_distance, verb_bench, verb_runs, verb_export, verb_check, verb_delete, verb_merge, verb_data, verb_solve,
-    verb_parity, verb_list, verb_man, verb_completion, verb_complete, verb_paper, verb_doctor;
+    verb_parity, verb_list, verb_man, verb_completion, verb_complete, verb_paper, verb_doctor, verb_serve;
 
 const cli_verb *verb_at(size_t i);           /* NULL past the end */
 const cli_verb *find_verb(const char *name); /* NULL: there is none */
@@ -64,6 +64,10 @@ bool open_output(void);
 void print_bytes_from_now_on(void);
 /* A sequence of control characters of our own, to the terminal on standard error. */
 void print_control(const char *sequence);
+/* Columns of the terminal behind a file descriptor; 80 where there is none. */
+size_t terminal_width(int file);
+/* A paragraph and a newline on standard output: on a terminal broken between words at its width. */
+void print_paragraph(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A name on one line: newlines and tabs are spelled out. The text is valid until the eighth call after it. */
 const char *on_one_line(const char *text);
 /* A field of a CSV, in quotes where it needs them, and never taken for a formula by a spreadsheet. */
@@ -142,6 +146,16 @@ bool wants_page(const sf_options *options);
 
 /* A stored run as 'runs --json' shows it. */
 json_t *run_as_json(const sf_stored_run *run);
+/* Adds perplexity and bits per byte, for a run of text. */
+sf_status add_text_result(json_t *row, sf_store *store, const sf_stored_run *run);
+/* The same as a sentence, if it is one. */
+sf_status print_text_result(sf_store *store, const sf_stored_run *run);
+/* 'data FILE --describe'. */
+int describe_data(const cli_request *request);
+/* Warnings about data of the user's that a study uses, on standard error. Data that cannot be read is not warned of. */
+void warn_of_data(const sf_study *study);
+/* From now on, a line of the terminal shows how far tokenizing is. */
+void watch_tokenizing(void);
 /* 'runs tag' and the like (cli/labels.c). */
 int label_runs(const cli_request *request);
 /* 'runs --against' (cli/against.c). */

@@ -42,17 +42,32 @@ static void offer_tasks(const completion *asked) {
     }
 }
 
+static const char *const own_data[][2] = {
+    {"text:", "a text of your own: text:TRAIN or text:TRAIN,HELDOUT"},
+    {"csv:", "a table of your own: csv:TRAIN.csv or csv:TRAIN.csv,HELDOUT.csv"},
+    {"tsv:", "sequences of your own: tsv:TRAIN.tsv or tsv:TRAIN.tsv,HELDOUT.tsv"},
+    {"jsonl:", "one JSON object per line: jsonl:TRAIN.jsonl or jsonl:TRAIN.jsonl,HELDOUT.jsonl"},
+};
+enum { OWN_KINDS = sizeof own_data / sizeof *own_data };
+
+static bool is_own_data(const char *word) {
+    for (size_t i = 0; i < OWN_KINDS; i++)
+        if (strncmp(word, own_data[i][0], strlen(own_data[i][0])) == 0) return true;
+    return false;
+}
+
 static void offer_task_list(const completion *asked) {
     completion last = *asked;
     keep_through(&last, ",");
-    if (strncmp(asked->word, "tsv:", 4) != 0) offer_tasks(&last);
+    if (!is_own_data(asked->word)) offer_tasks(&last);
 }
 
 static void offer_own_data(const completion *asked) {
-    if (strncmp(asked->word, "tsv:", 4) == 0)
+    if (is_own_data(asked->word)) {
         puts(":files");
-    else
-        offer(asked, "tsv:", "", "sequences of your own: tsv:TRAIN.tsv or tsv:TRAIN.tsv,HELDOUT.tsv");
+        return;
+    }
+    for (size_t i = 0; i < OWN_KINDS; i++) offer(asked, own_data[i][0], "", own_data[i][1]);
 }
 
 /* Parts of one kind; a number must follow where the spelling does not leave it out. */

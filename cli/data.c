@@ -26,11 +26,24 @@ static int print_rows_as_json(const sf_dataset *data) {
     return finish_output();
 }
 
+/* Settings that only describe a user's own data. */
+static int refuse_own_settings(const cli_request *request) {
+    static const char *const names[] = {"tokenizer", "context", "tokens", "label",
+                                        "classes",   "readout", "causal", "data-seed"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (sf_config_given(&request->config, names[i]))
+            return fail_usage("%s has no effect without --describe and a file; leave it out", names[i]);
+    return EXIT_DONE;
+}
+
 static int run(const cli_request *request) {
     sf_config config = request->config;
     const sf_options *options = &request->options;
     const sf_task *task;
     sf_dataset *data;
+    if (options->describe) return describe_data(request);
+    const int refused = refuse_own_settings(request);
+    if (refused != EXIT_DONE) return refused;
     sf_status status = sf_task_find(&task, request->words[0]);
     if (status == SF_OK) status = sf_config_apply_recipe(&config, sf_task_describe(task).recipe);
     if (status != SF_OK) return fail(status);
@@ -44,6 +57,7 @@ static int run(const cli_request *request) {
                               .seed = (uint32_t)config.seed,
                               .count = (size_t)options->count,
                               .length = (size_t)config.length,
+                              .shortest = (size_t)config.min_length,
                               .options = &variant};
     status = sf_dataset_draw(&data, &what);
     if (status != SF_OK) return fail(status);
@@ -58,13 +72,16 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_data = {
     .name = "data",
-    .usage = "TASK [--count N] [--length N] [--seed S] [--pairs N ...] [--out FILE]",
-    .summary = "write labelled sequences of a task as TSV: tokens<TAB>label",
+    .usage = "TASK [--count N] [--length N] [--seed S] [--pairs N ...] [--out FILE] | FILE --describe",
+    .summary = "write labelled sequences of a task as TSV, or describe a file of your own",
     .details =
         "The sequences are those a run with this data seed trains on. A task with one label per position has as\n"
         "many labels as tokens, separated by blanks, with - where there is none.\n"
-        "example: semfocus data even-pairs --count 1000 --out even-pairs.tsv\n",
-    .groups = SF_GROUP_FILE | SF_GROUP_OUT | SF_GROUP_SAMPLE | SF_GROUP_TASK | COMMON_GROUPS,
+        "With --describe, FILE is data of your own as train takes it, or the name of a file that ends in .csv, .tsv,\n"
+        ".jsonl or .txt.\n"
+        "examples: semfocus data even-pairs --count 1000 --out even-pairs.tsv\n"
+        "          semfocus data reviews.csv --describe\n",
+    .groups = SF_GROUP_FILE | SF_GROUP_OUT | SF_GROUP_SAMPLE | SF_GROUP_TASK | SF_GROUP_DESCRIBE | COMMON_GROUPS,
     .fewest_words = 1,
     .most_words = 1,
     .first_word = "TASK",

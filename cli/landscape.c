@@ -26,9 +26,9 @@ static void show_points(void *context, size_t surface, size_t done, size_t point
     const double left = rate > 0 ? (double)(points - done) / rate : 0;
     char name[SF_SURFACE_NAME_SIZE];
     sf_surface_name(name, s->landscape, surface);
-    moving_line_draw(&s->line, "%s (%zu of %zu): %zu of %zu points  %.1f points/s  about %d:%02d left for it", name,
-                     surface + 1, sf_landscape_count(s->landscape), done, points, rate, (int)(left / 60),
-                     (int)left % 60);
+    moving_line_bar(&s->line, points > 0 ? (double)done / (double)points : 0,
+                    "%s (%zu of %zu): %zu of %zu points  %.1f points/s  about %d:%02d left for it", name, surface + 1,
+                    sf_landscape_count(s->landscape), done, points, rate, (int)(left / 60), (int)left % 60);
 }
 
 /* Printed directly: grids are large, and this way output cannot fail for lack of memory. */
@@ -184,7 +184,8 @@ static void print_comparisons(const sf_landscape *landscape) {
     for (size_t i = 0; i < sf_landscape_count(landscape); i++) {
         const sf_surface *s = sf_landscape_surface(landscape, i);
         if (*s->sentence == '\0') continue;
-        printf("%s%s.\n", compared ? "" : "\n", s->sentence);
+        if (!compared) putchar('\n');
+        print_paragraph("%s.", s->sentence);
         compared = true;
     }
     if (compared)

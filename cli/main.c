@@ -8,10 +8,10 @@
 #include "cli/cli.h"
 
 static const cli_verb *const verbs[] = {&verb_train,      &verb_compare,  &verb_study,    &verb_report,   &verb_analyze,
-                                        &verb_landscape,  &verb_paper,    &verb_evaluate, &verb_distance, &verb_runs,
+                                        &verb_landscape,  &verb_paper,    &verb_evaluate, &verb_generate, &verb_distance, &verb_runs,
                                         &verb_export,     &verb_check,    &verb_delete,   &verb_merge,    &verb_data,
                                         &verb_solve,      &verb_parity,   &verb_bench,    &verb_list,     &verb_man,
-                                        &verb_completion, &verb_complete, &verb_doctor};
+                                        &verb_completion, &verb_complete, &verb_doctor,   &verb_serve};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 const cli_verb *verb_at(size_t i) {
@@ -85,7 +85,9 @@ static int print_verb_help(const cli_verb *verb) {
         {SF_GROUP_QUERY | SF_GROUP_COMPARE, "runs"},
         {SF_GROUP_BENCH, "fleet"},
         {SF_GROUP_ANALYSIS | SF_GROUP_SURFACE | SF_GROUP_SAMPLES | SF_GROUP_LENGTHS | SF_GROUP_WEIGHTS, "measurement"},
+        {SF_GROUP_GENERATE, "text"},
         {SF_GROUP_SAMPLE | SF_GROUP_DATA | SF_GROUP_TASK | SF_GROUP_FILE | SF_GROUP_MODEL, "task and model"},
+        {SF_GROUP_DESCRIBE, "your own data"},
         {SF_GROUP_TRAINING, "training"},
         {SF_GROUP_PLUGIN, "plug-ins"},
         {SF_GROUP_MERGE, "store"},
@@ -167,6 +169,9 @@ static void print_note(void *context, const char *sentence) {
 /* A device that was asked for must be there. A study asks for its own. */
 static int find_device(cli_request *request) {
     sf_execution *execution = &request->options.execution;
+    sf_options options = request->options;
+    if (request->study != NULL) sf_study_options(&options, request->study);
+    if (!options.quiet) watch_tokenizing();
     if (request->study != NULL) return EXIT_DONE;
     if (!request->options.quiet) execution->on_note = print_note;
     if (execution->device != SF_CUDA) return EXIT_DONE;

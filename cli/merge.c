@@ -4,7 +4,7 @@
 #include "cli/progress.h"
 
 static void show_progress(void *line, const char *what, size_t done, size_t total) {
-    moving_line_draw(line, "%s %zu of %zu runs", what, done, total);
+    moving_line_bar(line, total > 0 ? (double)done / (double)total : 0, "%s %zu of %zu runs", what, done, total);
 }
 
 static void print_problem(void *line, const char *sentence) {

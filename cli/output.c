@@ -4,8 +4,10 @@
  * Unicode has beyond ASCII. Newlines and tabs pass. */
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -153,6 +155,46 @@ int finish_output(void) {
     if (why == EPIPE) return EXIT_SIGNAL + SIGPIPE; /* the reader closed the pipe */
     fprintf(stderr, "semfocus: cannot write standard output: %s\n", strerror(why));
     return EXIT_FAILED;
+}
+
+size_t terminal_width(int file) {
+    struct winsize size;
+    return ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
+/* Bytes of the next word and the spaces before it; a sign such as % stays with its number. *columns: how wide it is. */
+static size_t next_word(const char *text, size_t *columns) {
+    size_t used = strspn(text, " ");
+    while (text[used] != '\0' && (text[used] != ' ' || text[used + 1] == '%')) used++;
+    *columns = 0;
+    for (size_t i = 0; i < used; i++) *columns += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return used;
+}
+
+static void print_broken(const char *text, size_t width) {
+    size_t column = 0, wide;
+    while (*text != '\0') {
+        const size_t used = next_word(text, &wide), spaces = strspn(text, " ");
+        const bool breaks = column > 0 && column + wide > width;
+        if (breaks) putchar('\n');
+        printf("%.*s", (int)(breaks ? used - spaces : used), text + (breaks ? spaces : 0));
+        column = breaks ? wide - spaces : column + wide;
+        text += used;
+    }
+}
+
+void print_paragraph(const char *format, ...) {
+    enum { SIZE = 4096 };
+    static char text[SIZE];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    if (isatty(STDOUT_FILENO) != 0)
+        print_broken(text, terminal_width(STDOUT_FILENO));
+    else
+        fputs(text, stdout);
+    putchar('\n');
 }
 
 const char *on_one_line(const char *text) {

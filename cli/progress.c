@@ -1,81 +1,19 @@
 #include "cli/progress.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { BAR = 24, NAME_SIZE = SF_VARIANT_SIZE + SF_TEXT_SIZE + 32 };
-static const double redraw_seconds = 0.1, plain_seconds = 60; /* between two progress lines */
-
-static double now_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* Task where there are several, mechanism or variant, seed. */
 static void name_of(char out[NAME_SIZE], const progress *shown, size_t run) {
     const sf_group *group = sf_study_group(shown->study, shown->each[run].group);
     snprintf(out, NAME_SIZE, "%.*s%s%s %lld", SF_TEXT_SIZE, shown->several_tasks ? on_one_line(group->task) : "",
              shown->several_tasks ? " " : "", group->name, (long long)shown->runs[run].config.seed);
-}
-
-/* A terminal that knows how to clear a line. */
-static bool can_redraw(void) {
-    const char *kind = getenv("TERM");
-    return isatty(STDERR_FILENO) != 0 && kind != NULL && *kind != '\0' && strcmp(kind, "dumb") != 0;
-}
-
-static int terminal_width(void) {
-    struct winsize size;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
-}
-
-void moving_line_open(moving_line *line, bool silent) {
-    *line = (moving_line){.silent = silent, .terminal = !silent && can_redraw()};
-    moving_line_restart(line);
-}
-
-void moving_line_restart(moving_line *line) {
-    line->began = now_seconds();
-    if (!line->terminal) line->drawn = line->began;
-}
-
-double moving_line_seconds(const moving_line *line) {
-    return now_seconds() - line->began;
-}
-
-/* Replaces the terminal's line by text, cut to the terminal's width but never within a character. */
-static void redraw(const char *text) {
-    size_t width = 0, columns = (size_t)terminal_width() - 1;
-    for (; text[width] != '\0'; width++)
-        if (((unsigned char)text[width] & 0xc0) != 0x80 && columns-- == 0) break;
-    print_control("\r\033[K");
-    fprintf(stderr, "%.*s", (int)width, text);
-}
-
-void moving_line_draw(moving_line *line, const char *format, ...) {
-    const double now = now_seconds();
-    if (line->silent || now - line->drawn < (line->terminal ? redraw_seconds : plain_seconds)) return;
-    line->drawn = now;
-    char text[512];
-    va_list values;
-    va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
-    va_end(values);
-    if (line->terminal)
-        redraw(text);
-    else
-        fprintf(stderr, "%s\n", text);
-}
-
-void moving_line_close(moving_line *line) {
-    if (line->terminal) print_control("\r\033[K");
 }
 
 bool has_several_tasks(const sf_study *study) {
@@ -96,10 +34,9 @@ bool progress_open(progress *shown, const sf_study *study, sf_store *store, atom
                         .silent = silent,
                         .quiet = options->quiet != 0,
                         .fail_fast = options->fail_fast != 0 || options->keep_going == 0,
-                        .terminal = !silent && can_redraw(),
-                        .began = now_seconds(),
-                        .drawn = now_seconds(),
                         .left_width = BAR};
+    moving_line_open(&shown->line, silent);
+    shown->line.drawn = shown->line.began;
     shown->runs = sf_study_runs(study, &shown->count);
     shown->each = calloc(shown->count, sizeof *shown->each);
     if (shown->each == NULL) {
@@ -123,6 +60,7 @@ bool progress_open(progress *shown, const sf_study *study, sf_store *store, atom
         shown->each[i].epochs_left = (size_t)shown->runs[i].config.epochs;
         shown->epochs_left += shown->each[i].epochs_left;
     }
+    shown->epochs_planned = shown->epochs_left;
     return true;
 }
 
@@ -149,10 +87,6 @@ static void print_heading(progress *shown) {
            "train loss", "train acc", "held-out loss", "held-out acc");
 }
 
-static void clear_line(const progress *shown) {
-    if (shown->terminal) print_control("\r\033[K");
-}
-
 static void print_row(const progress *shown, size_t run, const sf_epoch *row) {
     char left[NAME_SIZE];
     if (shown->ours > 1) {
@@ -168,26 +102,21 @@ static void print_row(const progress *shown, size_t run, const sf_epoch *row) {
            row->heldout_accuracy);
 }
 
-/* done/total runs, epoch, accuracy, rate, time left: in place on a terminal, now and then a plain line elsewhere. */
+/* done/total runs, rate, time left, and where the last run stands; behind a bar of the epochs that are done. */
 static void draw_line(progress *shown, size_t step, size_t steps) {
-    const double now = now_seconds();
-    if (shown->silent || now - shown->drawn < (shown->terminal ? redraw_seconds : plain_seconds)) return;
-    if (!shown->terminal && shown->detail == EVERY_EPOCH) return; /* its rows show as much */
-    shown->drawn = now;
+    if (!shown->line.terminal && shown->detail == EVERY_EPOCH) return; /* its rows show as much */
     const double within = steps > 0 ? (double)step / (double)steps : 0;
-    const double rate = ((double)shown->epochs_done + within) / (now - shown->began);
-    const double left = rate > 0 ? ((double)shown->epochs_left - within) / rate : 0;
-    char line[512], name[NAME_SIZE];
+    const double rate = ((double)shown->epochs_done + within) / fmax(moving_line_seconds(&shown->line), 1e-9);
+    const double epochs_left = (double)shown->epochs_left - within, left = rate > 0 ? epochs_left / rate : 0;
+    char name[NAME_SIZE], failed[32] = "";
     name_of(name, shown, shown->last_run);
-    snprintf(
-        line, sizeof line,
-        "%zu/%zu runs  %.2f epochs/s  at most %d:%02d left  %s epoch %zu  train %.2f%%  held-out %.2f%%  loss %.4f",
-        shown->finished, shown->ours, rate, (int)(left / 60), (int)left % 60, name, shown->last.epoch,
-        shown->last.train_accuracy, shown->last.heldout_accuracy, shown->last.train_loss);
-    if (shown->terminal)
-        redraw(line);
-    else
-        fprintf(stderr, "%s\n", line);
+    if (shown->failed > 0) snprintf(failed, sizeof failed, ", %zu failed", shown->failed);
+    moving_line_bar(&shown->line, 1 - epochs_left / (double)shown->epochs_planned,
+                    "%zu/%zu runs%s  %.2f epochs/s  at most %d:%02d left  %s epoch %zu  train %.2f%%  held-out %.2f%%  "
+                    "loss %.4f",
+                    shown->finished, shown->ours, failed, rate, (int)(left / 60), (int)left % 60, name,
+                    shown->last.epoch, shown->last.train_accuracy, shown->last.heldout_accuracy,
+                    shown->last.train_loss);
 }
 
 typedef struct replay {
@@ -254,7 +183,7 @@ static void finish_run(progress *shown, size_t run) {
 void progress_event(void *context, const sf_event *event) {
     progress *shown = context;
     board_event(&shown->board, event);
-    if (event->kind != SF_EVENT_STEP && !shown->silent) clear_line(shown);
+    if (event->kind != SF_EVENT_STEP && !shown->silent) moving_line_clear(&shown->line);
     if (event->kind == SF_EVENT_STARTED || event->kind == SF_EVENT_FINISHED) print_heading(shown);
     switch (event->kind) {
     case SF_EVENT_STARTED:
@@ -296,7 +225,7 @@ void progress_event(void *context, const sf_event *event) {
 }
 
 void progress_close(progress *shown) {
-    clear_line(shown);
+    moving_line_clear(&shown->line);
     free(shown->each);
     board_close(&shown->board);
     if (shown->detail == EVERY_RUN && shown->kept > 0 && !shown->silent)

@@ -4,6 +4,22 @@
 
 #include "cli/cli.h"
 
+/* The line that moves (cli/moving_line.c): in place on a terminal, now and then a plain line elsewhere. */
+typedef struct moving_line {
+    bool silent, terminal;
+    double began, drawn; /* seconds */
+} moving_line;
+
+void moving_line_open(moving_line *line, bool silent);
+void moving_line_restart(moving_line *line); /* its clock */
+double now_seconds(void);                    /* of a clock that never goes back */
+double moving_line_seconds(const moving_line *line);
+void moving_line_draw(moving_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same behind a bar that is filled to this share, 0 to 1; plain lines have no bar. */
+void moving_line_bar(moving_line *line, double share, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void moving_line_clear(const moving_line *line); /* for other output; the next drawing brings it back */
+void moving_line_close(moving_line *line);
+
 /* Event files for TensorBoard while a session trains (cli/board.c). */
 typedef struct board {
     const char *folder; /* "": none */
@@ -31,12 +47,12 @@ typedef struct progress {
     board board;
     sf_store *store;
     cli_detail detail;
-    bool silent, quiet, terminal, headed, started, fail_fast, output_failed;
+    moving_line line;
+    bool silent, quiet, headed, started, fail_fast, output_failed;
     atomic_int *stop;                     /* set if output cannot be written */
-    double began, drawn;                  /* seconds */
     size_t finished, failed, epochs_done; /* runs; epochs of this session */
     size_t kept;                          /* runs that were done before */
-    size_t epochs_left;                   /* over all runs */
+    size_t epochs_left, epochs_planned;   /* over all runs */
     int left_width;                       /* of the table's first column */
     sf_epoch last;
     size_t last_run;
@@ -47,18 +63,6 @@ bool progress_open(progress *shown, const sf_study *study, sf_store *store, atom
                    const cli_share *share, cli_detail detail);
 void progress_event(void *shown, const sf_event *event);
 void progress_close(progress *shown);
-
-/* The line that moves, for other work than training: in place on a terminal, now and then a plain line elsewhere. */
-typedef struct moving_line {
-    bool silent, terminal;
-    double began, drawn; /* seconds */
-} moving_line;
-
-void moving_line_open(moving_line *line, bool silent);
-void moving_line_restart(moving_line *line); /* its clock */
-double moving_line_seconds(const moving_line *line);
-void moving_line_draw(moving_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void moving_line_close(moving_line *line);
 
 /* Whether runs must be told apart by their tasks. */
 bool has_several_tasks(const sf_study *study);

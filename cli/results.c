@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -212,7 +211,8 @@ static void print_marks(const sf_study *study, size_t from, size_t to) {
     if (epochs > 0) printf(" -: runs ended too early to tell.");
     putchar('\n');
     if (seconds > 0)
-        puts("Seconds per epoch are not shown for runs under different conditions (CPU, threads, runs at a time).");
+        print_paragraph(
+            "Seconds per epoch are not shown for runs under different conditions (CPU, threads, runs at a time).");
 }
 
 static void print_best_settings(const sf_study *study, size_t from, size_t to) {
@@ -221,13 +221,15 @@ static void print_best_settings(const sf_study *study, size_t from, size_t to) {
     for (size_t i = from; i < to; i++) {
         const sf_group *group = sf_study_group(study, i);
         if (*group->best_sentence == '\0') continue;
-        if (!headed)
-            printf(
-                "\nEach mechanism at its best setting: the one with the fewest epochs to %s (median). It was chosen on "
-                "the same seeds, which favours it.\n",
+        if (!headed) {
+            putchar('\n');
+            print_paragraph(
+                "Each mechanism at its best setting: the one with the fewest epochs to %s (median). It was chosen on "
+                "the same seeds, which favours it.",
                 sf_criterion_name(goal, sf_study_criterion(study)));
+        }
         headed = true;
-        printf("%s.\n", group->best_sentence);
+        print_paragraph("%s.", group->best_sentence);
     }
 }
 
@@ -240,15 +242,17 @@ static void print_task(const sf_study *study, size_t from, size_t to, int width)
     for (size_t i = from; i < to; i++) {
         const sf_group *group = sf_study_group(study, i);
         if (group->speed_tests > tests) tests = group->speed_tests;
-        if (*group->sentence != '\0') printf("%s.\n", group->sentence);
+        if (*group->sentence != '\0') print_paragraph("%s.", group->sentence);
     }
     print_best_settings(study, from, to);
-    if (tests > 1)
-        printf("\nThe p-values of these %zu comparisons are corrected together (Holm), separately for speed and "
-               "accuracy.\n",
-               tests);
+    if (tests > 1) {
+        putchar('\n');
+        print_paragraph("The p-values of these %zu comparisons are corrected together (Holm), separately for speed and "
+                        "accuracy.",
+                        tests);
+    }
     for (size_t i = from; i < to; i++)
-        if (is_new_note(study, from, i)) printf("%s.\n", sf_study_group(study, i)->note);
+        if (is_new_note(study, from, i)) print_paragraph("%s.", sf_study_group(study, i)->note);
     putchar('\n');
 }
 
@@ -269,8 +273,8 @@ int print_results(const sf_study *study, bool json) {
 }
 
 static size_t plot_width(void) {
-    struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col : 80;
+    const size_t width = terminal_width(STDOUT_FILENO);
+    return width >= 40 ? width : 80;
 }
 
 static int print_plot(const sf_study *study) {

@@ -124,10 +124,13 @@ static void show_run(void *context, const sf_stored_run *stored) {
     run.converged_epoch = arrival_of(shown, stored);
     if (shown->status == SF_OK) shown->status = sf_store_labels(&labels, shown->store, stored);
     if (shown->status != SF_OK) return;
-    if (shown->rows != NULL)
-        json_array_append_new(shown->rows, describe_run(shown, &run, &labels));
-    else
-        print_run(shown, &run, &labels);
+    if (shown->rows != NULL) {
+        json_t *row = describe_run(shown, &run, &labels);
+        shown->status = add_text_result(row, shown->store, stored);
+        json_array_append_new(shown->rows, row);
+        return;
+    }
+    print_run(shown, &run, &labels);
 }
 
 static int show_runs(sf_store *store, const sf_options *options) {

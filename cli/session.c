@@ -38,6 +38,7 @@ int run_study(const sf_study *study, sf_store *store, const sf_options *options,
               cli_detail detail, bool *done) {
     progress state;
     *done = false;
+    if (!options->quiet && !options->json) warn_of_data(study);
     atomic_int *stop = watch_for_stop();
     const sf_session session = {.runs = sf_study_runs(study, &state.count),
                                 .count = state.count,

@@ -102,7 +102,7 @@ static int check_kind(const solving *it) {
 static int solve_file(const cli_request *request, solving *it) {
     int code = check_kind(it);
     if (code != EXIT_DONE) return code;
-    it->solved = malloc(sf_dataset_longest(it->data) * sizeof *it->solved);
+    it->solved = calloc(sf_dataset_longest(it->data), sizeof *it->solved);
     if (it->solved == NULL) {
         fail_usage("no memory left for a sequence of %zu tokens", sf_dataset_longest(it->data));
         return EXIT_FAILED;

@@ -26,10 +26,12 @@ static int print_runs(sf_store *store, const sf_study *study, const cli_share *s
         if (status == SF_OK && json) {
             json_t *row = run_as_json(&run), *curve = json_array();
             status = sf_store_each_epoch(store, &run, append_row, curve);
+            if (status == SF_OK) status = add_text_result(row, store, &run);
             json_object_set_new(row, "curve", curve);
             json_array_append_new(rows, row);
         } else if (status == SF_OK) {
             print_ending(&run, with_tasks);
+            status = print_text_result(store, &run);
         }
     }
     int code = status == SF_OK ? EXIT_DONE : fail(status);
@@ -90,7 +92,7 @@ const cli_verb verb_train = {
     .usage = "TASK [--attention NAME[,...]] [--seed S[,...]] [--setting value ...]",
     .summary = "train models, store them and print their learning curves",
     .details =
-        "TASK is a built-in task ('semfocus list tasks') or tsv:TRAIN.tsv[,HELDOUT.tsv].\n"
+        "TASK is a built-in task ('semfocus list tasks') or data of your own: text:, csv:, tsv: or jsonl:TRAIN[,HELDOUT].\n"
         "The recipe of a task replaces the defaults below; your options replace both.\n"
         "Repeating a command continues unfinished runs and skips finished ones; asking for more epochs continues\n"
         "a run. Ctrl-C and SIGTERM write a checkpoint and end within seconds, with exit code 130 and 143; a second\n"

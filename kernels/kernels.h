@@ -71,7 +71,7 @@ typedef struct sf_evaluation { /* sums over labels */
 typedef struct sf_attention_view { /* the attention of a block on one sequence; rows are `stride` floats apart */
     size_t block, sequence;        /* sequence: within the batch */
     const float *input;            /* [T,Cp]: what q, k and v are computed from */
-    const float *q, *k, *v;        /* [T,H,Cp], rows `stride` apart */
+    const float *q, *k, *v;        /* [T,H,Dp], rows `stride` apart */
     size_t stride;
     const uint32_t *chosen; /* [H,offsets[T]]: keys chosen during forward; NULL: by position */
     const size_t *offsets;  /* [T+1]: where those of a query begin */
@@ -79,7 +79,7 @@ typedef struct sf_attention_view { /* the attention of a block on one sequence; 
     /* Instead of `chosen`, where the lists are not stored: computes them again and returns their number. */
     size_t (*keep)(uint32_t *kept /* [2T] */, void *keeper, size_t head, size_t query);
     void *keeper;
-    const float *context;                   /* [T,H,Cp] */
+    const float *context;                   /* [T,H,Dp] */
     const float *hidden;                    /* [T,Fp]: what the MLP's activation is applied to */
     const float *attention_rstd, *mlp_rstd; /* [T]: what the two norms multiplied their rows by */
 } sf_attention_view;

@@ -131,7 +131,7 @@ static double length_law(const layer *at, const sf_head_norms *head) {
 }
 
 static void attention_bounds(sf_block_bounds *out, const layer *at, const sf_block_norms *norms, const sf_shape *s) {
-    const double scale = s->inverse_temperature / sqrt((double)s->C);
+    const double scale = s->inverse_temperature / sqrt((double)s->D);
     double values = 0, law = 0;
     for (size_t h = 0; h < s->H; h++) {
         const sf_head_norms *head = &norms->heads[h];
@@ -195,6 +195,12 @@ static double log10_hypot(double a, double b) {
     return larger == smaller ? larger + sf_log10(2) / 2 : larger + sf_log10(sf_hypot(1, sf_pow(10, smaller - larger)));
 }
 
+/* log10 of 10^a + 10^b: a tensor with two uses has the sum of two gradients. */
+static double log10_sum(double a, double b) {
+    const double larger = fmax(a, b), smaller = fmin(a, b);
+    return larger + sf_log10(1 + sf_pow(10, smaller - larger));
+}
+
 /* Largest norm of a row of the last block's output, and so of what the head reads. Section 5. */
 static double pooled_norm(const sf_model *model, const float *params, const sf_bounds *bounds,
                           const sf_block_norms *norms /* [L] */) {
@@ -228,13 +234,16 @@ static sf_status compose(sf_bounds *bounds, const sf_model *model, const float *
     const double to_loss = sf_log10(sqrt(2) * head * read);
     for (sf_bound_kind kind = 0; kind < SF_BOUND_KINDS; kind++) {
         double above = to_loss; /* from the rows after block l (Frobenius over sqrt(T)) to the loss */
-        double all = sf_log10(sqrt(2) * sf_hypot(pooled_norm(model, params, bounds, norms), 1));
+        const double at_head = sf_log10(sqrt(2) * sf_hypot(pooled_norm(model, params, bounds, norms), 1));
+        double all = at_head;
         for (size_t l = s->L; l-- > 0;) {
             all = log10_hypot(all, above + sf_log10(bounds->blocks[l].block_weights[kind]));
             above += sf_log10(bounds->blocks[l].block_input[kind]);
         }
+        const double embedding = above + sf_log10((double)s->C) / 2;
         bounds->log10_loss_embedding[kind] = above - sf_log10((double)s->T) / 2;
-        bounds->log10_loss_weights[kind] = log10_hypot(all, above + sf_log10((double)s->C) / 2);
+        bounds->log10_loss_weights[kind] =
+            s->tied ? log10_hypot(all, log10_sum(at_head, embedding)) : log10_hypot(all, embedding);
     }
     return SF_OK;
 }

@@ -15,12 +15,12 @@ typedef struct direction { /* both [T,C]: a direction and its image under the Ja
 
 struct sf_attention_layer {
     sf_shape shape;
-    double scale;                     /* inverse temperature / sqrt(C) */
-    double *weight[3], *bias[3];      /* of q, k, v: [H*C,C], [H*C] */
-    double *wo, *bo;                  /* [C,H*C], [C] */
-    double *qkv[3];                   /* [T,H*C] */
-    double *dqkv[3];                  /* [T,H*C] */
-    double *context, *dcontext;       /* [T,H*C] */
+    double scale;                     /* inverse temperature / sqrt(D) */
+    double *weight[3], *bias[3];      /* of q, k, v: [H*D,C], [H*D] */
+    double *wo, *bo;                  /* [C,H*D], [C] */
+    double *qkv[3];                   /* [T,H*D] */
+    double *dqkv[3];                  /* [T,H*D] */
+    double *context, *dcontext;       /* [T,H*D] */
     uint32_t *keys;                   /* [kept] */
     size_t *offsets;                  /* [H*T+1] */
     double *scores, *weights;         /* [kept] */
@@ -31,17 +31,17 @@ struct sf_attention_layer {
 
 static sf_status open_layer(sf_attention_layer *layer) {
     const sf_shape *s = &layer->shape;
-    const size_t HC = s->H * s->C, TC = s->T * s->C, kept = s->H * s->T * s->T;
+    const size_t HD = s->H * s->D, TC = s->T * s->C, kept = s->H * s->T * s->T;
     for (size_t i = 0; i < 3; i++) {
-        SF_TRY(SF_NEW(&layer->weight[i], HC * s->C));
-        SF_TRY(SF_NEW(&layer->bias[i], HC));
-        SF_TRY(SF_NEW(&layer->qkv[i], s->T * HC));
-        SF_TRY(SF_NEW(&layer->dqkv[i], s->T * HC));
+        SF_TRY(SF_NEW(&layer->weight[i], HD * s->C));
+        SF_TRY(SF_NEW(&layer->bias[i], HD));
+        SF_TRY(SF_NEW(&layer->qkv[i], s->T * HD));
+        SF_TRY(SF_NEW(&layer->dqkv[i], s->T * HD));
     }
-    SF_TRY(SF_NEW(&layer->wo, s->C * HC));
+    SF_TRY(SF_NEW(&layer->wo, s->C * HD));
     SF_TRY(SF_NEW(&layer->bo, s->C));
-    SF_TRY(SF_NEW(&layer->context, s->T * HC));
-    SF_TRY(SF_NEW(&layer->dcontext, s->T * HC));
+    SF_TRY(SF_NEW(&layer->context, s->T * HD));
+    SF_TRY(SF_NEW(&layer->dcontext, s->T * HD));
     SF_TRY(SF_NEW(&layer->keys, kept));
     SF_TRY(SF_NEW(&layer->offsets, s->H * s->T + 1));
     SF_TRY(SF_NEW(&layer->scores, kept));
@@ -62,7 +62,7 @@ sf_status sf_attention_layer_create(sf_attention_layer **out, const sf_shape *sh
     sf_attention_layer *layer;
     SF_TRY(SF_NEW(&layer, 1));
     layer->shape = *shape;
-    layer->scale = shape->inverse_temperature / sqrt((double)shape->C);
+    layer->scale = shape->inverse_temperature / sqrt((double)shape->D);
     const sf_status status = open_layer(layer);
     if (status != SF_OK) {
         sf_attention_layer_destroy(layer);
@@ -162,18 +162,18 @@ static row row_of(const sf_attention_layer *layer, size_t h, size_t i) {
                  .h = h};
 }
 
-static size_t at_head(const sf_attention_layer *layer, size_t position, size_t h) { /* within [T,H*C] */
-    return (position * layer->shape.H + h) * layer->shape.C;
+static size_t at_head(const sf_attention_layer *layer, size_t position, size_t h) { /* within [T,H*D] */
+    return (position * layer->shape.H + h) * layer->shape.D;
 }
 
 void sf_attention_layer_place(sf_attention_layer *layer, const double *input /* [T,C] */, const uint32_t *keys,
                               const size_t *offsets) {
     const sf_shape *s = &layer->shape;
-    const size_t T = s->T, C = s->C, H = s->H;
-    for (size_t i = 0; i < 3; i++) project(layer->qkv[i], input, layer->weight[i], layer->bias[i], T, H * C, C);
+    const size_t T = s->T, C = s->C, D = s->D, H = s->H;
+    for (size_t i = 0; i < 3; i++) project(layer->qkv[i], input, layer->weight[i], layer->bias[i], T, H * D, C);
     memcpy(layer->offsets, offsets, (H * T + 1) * sizeof *offsets);
     memcpy(layer->keys, keys, offsets[H * T] * sizeof *keys);
-    memset(layer->context, 0, T * H * C * sizeof *layer->context);
+    memset(layer->context, 0, T * H * D * sizeof *layer->context);
     for (size_t h = 0; h < H; h++)
         for (size_t i = 0; i < T; i++) {
             const row r = row_of(layer, h, i);
@@ -181,17 +181,17 @@ void sf_attention_layer_place(sf_attention_layer *layer, const double *input /* 
                    *weights = layer->weights + (r.weights - layer->weights);
             for (size_t n = 0; n < r.count; n++)
                 scores[n] = layer->scale *
-                            dot(layer->qkv[0] + at_head(layer, i, h), layer->qkv[1] + at_head(layer, r.keys[n], h), C);
+                            dot(layer->qkv[0] + at_head(layer, i, h), layer->qkv[1] + at_head(layer, r.keys[n], h), D);
             sf_attention_weigh(weights, &s->attention, scores, r.count, T);
             for (size_t n = 0; n < r.count; n++)
                 add_scaled(layer->context + at_head(layer, i, h), weights[n],
-                           layer->qkv[2] + at_head(layer, r.keys[n], h), C);
+                           layer->qkv[2] + at_head(layer, r.keys[n], h), D);
         }
 }
 
 void sf_attention_layer_output(const sf_attention_layer *layer, double *out /* [T,C] */) {
     const sf_shape *s = &layer->shape;
-    project(out, layer->context, layer->wo, layer->bo, s->T, s->C, s->H * s->C);
+    project(out, layer->context, layer->wo, layer->bo, s->T, s->C, s->H * s->D);
 }
 
 /* dweights = Jacobian of the weighting times dscores. The vtable only has products with the transpose: each row of the
@@ -214,37 +214,37 @@ static void weigh_forward(const sf_attention_layer *layer, const row *r) {
 
 void sf_attention_layer_forward(sf_attention_layer *layer, double *dout /* [T,C] */, const double *din /* [T,C] */) {
     const sf_shape *s = &layer->shape;
-    const size_t T = s->T, C = s->C, H = s->H;
+    const size_t T = s->T, C = s->C, D = s->D, H = s->H;
     const double *q = layer->qkv[0], *k = layer->qkv[1], *v = layer->qkv[2];
     double *dq = layer->dqkv[0], *dk = layer->dqkv[1], *dv = layer->dqkv[2];
-    for (size_t i = 0; i < 3; i++) project(layer->dqkv[i], din, layer->weight[i], NULL, T, H * C, C);
-    memset(layer->dcontext, 0, T * H * C * sizeof *layer->dcontext);
+    for (size_t i = 0; i < 3; i++) project(layer->dqkv[i], din, layer->weight[i], NULL, T, H * D, C);
+    memset(layer->dcontext, 0, T * H * D * sizeof *layer->dcontext);
     for (size_t h = 0; h < H; h++)
         for (size_t i = 0; i < T; i++) {
             const row r = row_of(layer, h, i);
             const size_t query = at_head(layer, i, h);
             for (size_t n = 0; n < r.count; n++) {
                 const size_t key = at_head(layer, r.keys[n], h);
-                layer->dscores[n] = layer->scale * (dot(dq + query, k + key, C) + dot(q + query, dk + key, C));
+                layer->dscores[n] = layer->scale * (dot(dq + query, k + key, D) + dot(q + query, dk + key, D));
             }
             weigh_forward(layer, &r);
             for (size_t n = 0; n < r.count; n++) {
                 const size_t key = at_head(layer, r.keys[n], h);
-                add_scaled(layer->dcontext + query, layer->dweights[n], v + key, C);
-                add_scaled(layer->dcontext + query, r.weights[n], dv + key, C);
+                add_scaled(layer->dcontext + query, layer->dweights[n], v + key, D);
+                add_scaled(layer->dcontext + query, r.weights[n], dv + key, D);
             }
         }
-    project(dout, layer->dcontext, layer->wo, NULL, T, C, H * C);
+    project(dout, layer->dcontext, layer->wo, NULL, T, C, H * D);
 }
 
 void sf_attention_layer_backward(sf_attention_layer *layer, double *din /* [T,C] */, const double *dout /* [T,C] */) {
     const sf_shape *s = &layer->shape;
-    const size_t T = s->T, C = s->C, H = s->H;
+    const size_t T = s->T, C = s->C, D = s->D, H = s->H;
     const double *q = layer->qkv[0], *k = layer->qkv[1], *v = layer->qkv[2];
     double *dq = layer->dqkv[0], *dk = layer->dqkv[1], *dv = layer->dqkv[2];
-    memset(layer->dcontext, 0, T * H * C * sizeof *layer->dcontext);
-    project_back(layer->dcontext, dout, layer->wo, T, C, H * C);
-    for (size_t i = 0; i < 3; i++) memset(layer->dqkv[i], 0, T * H * C * sizeof *layer->dqkv[i]);
+    memset(layer->dcontext, 0, T * H * D * sizeof *layer->dcontext);
+    project_back(layer->dcontext, dout, layer->wo, T, C, H * D);
+    for (size_t i = 0; i < 3; i++) memset(layer->dqkv[i], 0, T * H * D * sizeof *layer->dqkv[i]);
     for (size_t h = 0; h < H; h++)
         for (size_t i = 0; i < T; i++) {
             const row r = row_of(layer, h, i);
@@ -252,19 +252,19 @@ void sf_attention_layer_backward(sf_attention_layer *layer, double *din /* [T,C]
             const double *dcontext = layer->dcontext + query;
             for (size_t n = 0; n < r.count; n++) {
                 const size_t key = at_head(layer, r.keys[n], h);
-                layer->dweights[n] = dot(dcontext, v + key, C);
-                add_scaled(dv + key, r.weights[n], dcontext, C);
+                layer->dweights[n] = dot(dcontext, v + key, D);
+                add_scaled(dv + key, r.weights[n], dcontext, D);
             }
             sf_attention_weigh_backward(layer->dscores, &s->attention, layer->dweights, r.weights, r.scores, r.count,
                                         T);
             for (size_t n = 0; n < r.count; n++) {
                 const size_t key = at_head(layer, r.keys[n], h);
-                add_scaled(dq + query, layer->scale * layer->dscores[n], k + key, C);
-                add_scaled(dk + key, layer->scale * layer->dscores[n], q + query, C);
+                add_scaled(dq + query, layer->scale * layer->dscores[n], k + key, D);
+                add_scaled(dk + key, layer->scale * layer->dscores[n], q + query, D);
             }
         }
     memset(din, 0, T * C * sizeof *din);
-    for (size_t i = 0; i < 3; i++) project_back(din, layer->dqkv[i], layer->weight[i], T, H * C, C);
+    for (size_t i = 0; i < 3; i++) project_back(din, layer->dqkv[i], layer->weight[i], T, H * D, C);
 }
 
 /* Scales to length 1; false if the length is too small. */

@@ -55,13 +55,13 @@ sf_status sf_observation_run(const sf_observation *observation, const sf_observe
 
 void sf_view_scores(double *scores /* [T] */, const sf_attention_view *view, const sf_shape *shape, size_t head,
                     size_t query) {
-    const size_t C = shape->C, Cp = sf_padded(C);
-    const double scale = shape->inverse_temperature / sqrt((double)C);
-    const float *q = view->q + query * view->stride + head * Cp;
+    const size_t D = shape->D, Dp = sf_padded(D);
+    const double scale = shape->inverse_temperature / sqrt((double)D);
+    const float *q = view->q + query * view->stride + head * Dp;
     for (size_t j = 0; j < shape->T; j++) {
-        const float *k = view->k + j * view->stride + head * Cp;
+        const float *k = view->k + j * view->stride + head * Dp;
         double dot = 0;
-        for (size_t c = 0; c < C; c++) dot += (double)q[c] * (double)k[c];
+        for (size_t c = 0; c < D; c++) dot += (double)q[c] * (double)k[c];
         scores[j] = scale * dot;
     }
 }

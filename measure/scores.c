@@ -110,8 +110,8 @@ static void close_workspace(workspace *b, size_t L) {
 static sf_status open_workspace(workspace *b, const sf_shape *s) {
     SF_TRY(SF_NEW(&b->blocks, s->L));
     const size_t panels = (s->T + SIDE - 1) / SIDE * SIDE;
-    SF_TRY(SF_NEW(&b->queries, s->C * panels));
-    SF_TRY(SF_NEW(&b->keys, s->C * panels));
+    SF_TRY(SF_NEW(&b->queries, s->D * panels));
+    SF_TRY(SF_NEW(&b->keys, s->D * panels));
     SF_TRY(SF_NEW(&b->scores, SIDE * panels));
     SF_TRY(SF_NEW(&b->kept, 2 * s->T));
     SF_TRY(SF_NEW(&b->every, s->T));
@@ -329,12 +329,12 @@ static void note_head(tally *t, const head_view *at) {
 
 /* Every query of a head, a panel of them at a time. */
 static void look_at_head(const head_view *at) {
-    const size_t T = at->meter->model->shape.T, C = at->meter->model->shape.C, row = (T + SIDE - 1) / SIDE * SIDE;
+    const size_t T = at->meter->model->shape.T, D = at->meter->model->shape.D, row = (T + SIDE - 1) / SIDE * SIDE;
     workspace *space = at->space;
     memset(space->degrees, 0, T * sizeof *space->degrees);
     for (size_t first = 0; first < T && !sf_stop_asked(at->meter->stop); first += SIDE) {
         for (size_t j = 0; j < T; j += SIDE)
-            multiply_panels(space->scores + j, row, space->queries + first * C, space->keys + j * C, C);
+            multiply_panels(space->scores + j, row, space->queries + first * D, space->keys + j * D, D);
         for (size_t i = first; i < first + SIDE && i < T; i++)
             space->seen[i] = look_at_query(at, i, space->scores + (i - first) * row);
     }
@@ -348,15 +348,15 @@ static void observe(void *context, size_t worker, const sf_attention_view *view)
     const sf_shape *s = &meter->model->shape;
     workspace *space = &meter->workspaces[worker];
     tally *t = &space->blocks[view->block];
-    const double scale = s->inverse_temperature / sqrt((double)s->C);
+    const double scale = s->inverse_temperature / sqrt((double)s->D);
     note_tokens(t, view->input, s->T, s->C);
     for (size_t h = 0; h < s->H; h++) {
-        const size_t column = h * sf_padded(s->C);
+        const size_t column = h * sf_padded(s->D);
         const sf_purpose chance = sf_moment_random_keys(meter->moment);
         const head_view at = {meter, space, view, h,
                               sf_moment_index(meter->moment, chance, view->block, h, view->sequence)};
-        make_panels(space->queries, scale, view->q + column, view->stride, s->T, s->C);
-        make_panels(space->keys, 1, view->k + column, view->stride, s->T, s->C);
+        make_panels(space->queries, scale, view->q + column, view->stride, s->T, s->D);
+        make_panels(space->keys, 1, view->k + column, view->stride, s->T, s->D);
         look_at_head(&at);
         note_head(t, &at);
     }

@@ -154,14 +154,14 @@ static sf_status norm_of_product(double *out, double scale, const matrix *q, con
 
 static sf_status norms_of_head(sf_head_norms *out, const sf_shape *s, const float *params, const sf_param *block,
                                size_t head) {
-    const size_t first = head * s->C;
+    const size_t first = head * s->D;
     matrix q, k = {0};
-    SF_TRY(join(&q, &block[SF_WQ], params, first, s->C));
-    sf_status status = join(&k, &block[SF_WK], params, first, s->C);
-    if (status == SF_OK) status = norm_of_product(&out->gamma, s->inverse_temperature / sqrt((double)s->C), &q, &k);
+    SF_TRY(join(&q, &block[SF_WQ], params, first, s->D));
+    sf_status status = join(&k, &block[SF_WK], params, first, s->D);
+    if (status == SF_OK) status = norm_of_product(&out->gamma, s->inverse_temperature / sqrt((double)s->D), &q, &k);
     if (status == SF_OK) status = matrix_norm(&out->q, &q);
     if (status == SF_OK) status = matrix_norm(&out->k, &k);
-    if (status == SF_OK) status = sf_linear_norm(&out->upsilon, &block[SF_WV], params, first, s->C);
+    if (status == SF_OK) status = sf_linear_norm(&out->upsilon, &block[SF_WV], params, first, s->D);
     sf_release(q.values);
     sf_release(k.values);
     return status;

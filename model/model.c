@@ -12,8 +12,8 @@ typedef struct table_writer {
     size_t next;
 } table_writer;
 
-static void add(table_writer *writer, const char *name, size_t rank, size_t rows, size_t columns, size_t groups,
-                double bound) {
+static const sf_param *add(table_writer *writer, const char *name, size_t rank, size_t rows, size_t columns,
+                           size_t groups, double bound) {
     sf_model *model = writer->model;
     sf_param *param = &model->params[writer->next++];
     *param = (sf_param){.rank = rank,
@@ -26,6 +26,7 @@ static void add(table_writer *writer, const char *name, size_t rank, size_t rows
     snprintf(param->name, sizeof param->name, "%s", name);
     model->size += rows * param->stride;
     model->parameters += rows * columns;
+    return param;
 }
 
 static void add_linear(table_writer *writer, const char *name, size_t outputs, size_t output_groups, size_t inputs,
@@ -40,15 +41,15 @@ static void add_linear(table_writer *writer, const char *name, size_t outputs, s
 
 static void add_block(table_writer *writer, size_t block) {
     const sf_shape *shape = &writer->model->shape;
-    const size_t C = shape->C, F = shape->F, H = shape->H;
+    const size_t C = shape->C, D = shape->D, F = shape->F, H = shape->H;
     static const char *const projections[] = {"q", "k", "v"};
     char name[SF_PARAM_NAME_SIZE - 8];
     for (size_t i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "encoder.transformer.%zu.attention.W_%s", block, projections[i]);
-        add_linear(writer, name, H * C, H, C, 1);
+        add_linear(writer, name, H * D, H, C, 1);
     }
     snprintf(name, sizeof name, "encoder.transformer.%zu.attention.W_o", block);
-    add_linear(writer, name, C, 1, H * C, H);
+    add_linear(writer, name, C, 1, H * D, H);
     snprintf(name, sizeof name, "encoder.transformer.%zu.ffn.0", block);
     add_linear(writer, name, F, 1, C, 1);
     snprintf(name, sizeof name, "encoder.transformer.%zu.ffn.3", block);
@@ -57,6 +58,7 @@ static void add_block(table_writer *writer, size_t block) {
 
 sf_status sf_model_create(sf_model *out, const sf_shape *shape) {
     *out = (sf_model){.shape = *shape};
+    if (shape->D == 0) out->shape.D = shape->C;
     SF_TRY(SF_NEW(&out->fault, 1));
     out->shape.attention.fault = out->fault;
     const sf_status status = SF_NEW(&out->params, shape->L * SF_PARAMS_PER_BLOCK + 3);
@@ -67,8 +69,12 @@ sf_status sf_model_create(sf_model *out, const sf_shape *shape) {
     table_writer writer = {.model = out};
     add(&writer, "embedding.weight", 2, shape->V, shape->C, 1, 0.1);
     for (size_t block = 0; block < shape->L; block++) add_block(&writer, block);
-    add(&writer, "linear.weight", 2, shape->classes, shape->C, 1, 0.1);
-    add(&writer, "linear.bias", 1, 1, shape->classes, 1, 0.0);
+    out->head[0] = out->params[0];
+    if (shape->tied)
+        out->head[0].rows = shape->classes;
+    else
+        out->head[0] = *add(&writer, "linear.weight", 2, shape->classes, shape->C, 1, 0.1);
+    out->head[1] = *add(&writer, "linear.bias", 1, 1, shape->classes, 1, 0.0);
     out->param_count = writer.next;
     return SF_OK;
 }

@@ -1,7 +1,7 @@
 /* The transformer as data: its shape, the table of its parameters in one flat block, initial values, positions.
  *
  * Dimension letters, the same everywhere: S models in a fleet, B batch, T length, C model width, H heads, L blocks,
- * F MLP width, V embedding rows, K kept keys. Every head has width C.
+ * D head width, F MLP width, V embedding rows, K kept keys.
  *
  * A tensor's rows are padded to a multiple of 16 elements with zeros that stay zero, so kernels need no code for
  * remainders; where columns are those of H heads, each head is padded separately (groups = H). */
@@ -17,6 +17,8 @@
 
 typedef struct sf_shape {
     size_t V, T, C, F, H, L, classes; /* V and T include the global tokens and CLS */
+    size_t D;                         /* head width; 0: C, which sf_model_create() fills in */
+    bool tied;                        /* the weights of the head are the first rows of the embedding */
     sf_activation activation;
     sf_norm norm;
     sf_readout readout;
@@ -71,7 +73,8 @@ enum { /* order of a block's parameters in the table */
 typedef struct sf_model {
     sf_shape shape;
     size_t param_count;
-    sf_param *params;  /* [param_count]: embedding, blocks, head weight, head bias */
+    sf_param *params;  /* [param_count]: embedding, blocks, head weight (unless tied), head bias */
+    sf_param head[2];  /* weight and bias; a tied weight lies in the embedding */
     size_t size;       /* elements of the block, padding included */
     size_t parameters; /* without the padding */
     sf_fault *fault;   /* where shape.attention records violations */
@@ -87,7 +90,12 @@ static inline const sf_param *sf_model_block(const sf_model *model, size_t block
     return &model->params[1 + block * SF_PARAMS_PER_BLOCK];
 }
 static inline const sf_param *sf_model_head(const sf_model *model) { /* [0] weight, [1] bias */
-    return &model->params[model->param_count - 2];
+    return model->head;
+}
+
+/* Where the head's own parameters begin: everything from here on is added to by one sequence after the other. */
+static inline size_t sf_model_head_offset(const sf_model *model) {
+    return sf_model_block(model, model->shape.L)->offset;
 }
 
 /* Initial weights: a function of (seed, parameter, element) alone. */

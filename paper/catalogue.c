@@ -25,7 +25,9 @@ const sf_paper_entry *sf_paper_entry_at(size_t i) {
     i -= sf_paper_figure_count;
     if (i < sf_paper_claim_count) return &sf_paper_claims[i];
     i -= sf_paper_claim_count;
-    return i < sf_paper_beyond_count ? &sf_paper_beyond[i] : NULL;
+    if (i < sf_paper_beyond_count) return &sf_paper_beyond[i];
+    i -= sf_paper_beyond_count;
+    return i < sf_paper_sequence_count ? &sf_paper_sequences[i] : NULL;
 }
 
 static const char *text_or_nothing(const char *text) {

@@ -42,8 +42,8 @@ typedef struct sf_paper_entry {
 } sf_paper_entry;
 
 /* Figures and tables, then claims of the text and what is left open there, then questions beyond the paper. */
-extern const sf_paper_entry sf_paper_figures[], sf_paper_claims[], sf_paper_beyond[];
-extern const size_t sf_paper_figure_count, sf_paper_claim_count, sf_paper_beyond_count;
+extern const sf_paper_entry sf_paper_figures[], sf_paper_claims[], sf_paper_beyond[], sf_paper_sequences[];
+extern const size_t sf_paper_figure_count, sf_paper_claim_count, sf_paper_beyond_count, sf_paper_sequence_count;
 const sf_paper_entry *sf_paper_entry_at(size_t i); /* NULL past the end */
 
 struct sf_paper {

@@ -146,7 +146,7 @@ static sf_status judge_accuracy_of(sf_paper *paper, size_t group, const group_cu
                             .theirs = values + most,
                             .differences = values + 2 * most,
                             .counters = counters,
-                            .guess = sf_paper_guess(paper, group)};
+                            .guess = sf_study_group(paper->study, group)->chance};
     for (size_t i = 0; i < ours->count; i++) {
         const run_curve *partner = find_seed(full, ours->runs[i].seed);
         if (partner == NULL || isnan(ours->runs[i].last_heldout) || isnan(partner->last_heldout)) continue;
@@ -178,7 +178,7 @@ static sf_status judge_loss(sf_paper *paper, size_t group) {
     return judge_curves(paper, group, judge_loss_of);
 }
 
-static sf_status judge_accuracy(sf_paper *paper, size_t group) {
+sf_status sf_paper_judge_accuracy(sf_paper *paper, size_t group) {
     return judge_curves(paper, group, judge_accuracy_of);
 }
 
@@ -200,7 +200,7 @@ sf_status sf_rows_of_losses(sf_paper *paper, sf_store *store) {
 
 sf_status sf_rows_of_losses_and_accuracy(sf_paper *paper, sf_store *store) {
     SF_TRY(sf_rows_of_losses(paper, store));
-    return judge_each(paper, judge_accuracy, true);
+    return judge_each(paper, sf_paper_judge_accuracy, true);
 }
 
 sf_status sf_rows_of_arrivals(sf_paper *paper, sf_store *store) {
@@ -215,7 +215,7 @@ sf_status sf_rows_of_speed(sf_paper *paper, sf_store *store) {
 
 sf_status sf_rows_of_accuracy(sf_paper *paper, sf_store *store) {
     (void)store;
-    return judge_each(paper, judge_accuracy, false);
+    return judge_each(paper, sf_paper_judge_accuracy, false);
 }
 
 static double last_heldout(const run_curve *run) {

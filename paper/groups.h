@@ -49,10 +49,15 @@ sf_status sf_paper_paired_arrivals(sf_arrival **ours, sf_arrival **theirs, size_
 /* The same for all of `steps` groups: (*out)[s * steps + i] of the i-th one, for seeds that all of them have. */
 sf_status sf_paper_arrivals_along(sf_arrival **out, size_t *seeds, const sf_paper *paper, const size_t *groups,
                                   size_t steps);
+/* A row: held-out accuracies of the group against those of its baseline. */
+sf_status sf_paper_judge_accuracy(sf_paper *paper, size_t group);
 /* The median over the finished runs of a group of what was measured under this name; NaN: nothing was. */
 sf_status sf_paper_median_finding(double *out, const sf_paper *paper, sf_store *store, size_t group, const char *name);
 /* The group as a point: its median epochs, censored if the median was not reached. */
 sf_paper_point sf_paper_epochs_point(const sf_paper *paper, size_t group, double x);
+
+/* Shows the gap between held-out and training loss, beside the bound of algorithmic stability. */
+sf_status sf_paper_add_gap_row(sf_paper *paper, size_t group);
 
 /* The chance level of the group's task, in percent; NaN: it is none of the paper's. */
 double sf_paper_guess(const sf_paper *paper, size_t group);

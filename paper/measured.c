@@ -294,7 +294,10 @@ static sf_status use_distances(sf_paper *paper, sf_store *store, size_t group, c
 }
 
 sf_status sf_rows_of_distances(sf_paper *paper, sf_store *store) {
-    return each_by_score(paper, store, use_distances);
+    SF_TRY(each_by_score(paper, store, use_distances));
+    for (size_t g = 0; g < sf_study_group_count(paper->study); g++)
+        if (sf_paper_run_of(paper, g, 0)->config.swap_sample < 0) SF_TRY(sf_paper_add_gap_row(paper, g));
+    return SF_OK;
 }
 
 /* The median of what is a number, NaN without any; sorts. */

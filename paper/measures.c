@@ -101,11 +101,12 @@ static sf_status measure_sharpness(const sf_paper *paper, sf_store *store, const
     enum { KEPT = sizeof kept / sizeof *kept };
     sf_analysis *analysis;
     SF_TRY(analyze(&analysis, paper, store, run, SF_AT_INIT));
-    sf_finding findings[KEPT * SF_QUANTILES + 1];
+    enum { QUANTILES = KEPT * SF_QUANTILES };
+    sf_finding findings[QUANTILES + 1];
     const sf_block_measures *all = sf_analysis_overall(analysis);
     fill_findings(findings, all->measures, kept, KEPT, SF_AT_INIT);
-    sf_finding_keys(findings[KEPT * SF_QUANTILES].name);
-    findings[KEPT * SF_QUANTILES].value = all->sink_keys;
+    sf_finding_keys(findings[QUANTILES].name);
+    findings[QUANTILES].value = all->sink_keys;
     sf_analysis_destroy(analysis);
     return sf_findings_keep(store, run, findings, sizeof findings / sizeof *findings);
 }

@@ -46,9 +46,10 @@ static void spell(char out[WORD_SIZE], const char *name) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:,+=@%";
     size_t used = 0;
     bool same = *name != '.';
-    for (; name[used] != '\0' && used < WORD_SIZE - 1 - HASH_DIGITS; used++) {
+    for (; used < WORD_SIZE - 1 - HASH_DIGITS && name[used] != '\0'; used++) {
         const bool kept = strchr(plain, name[used]) != NULL;
-        out[used] = kept && (used > 0 || same) ? name[used] : '_';
+        out[used] = '_';
+        if (kept && (used > 0 || same)) out[used] = name[used];
         same = same && kept;
     }
     out[used] = '\0';

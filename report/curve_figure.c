@@ -116,7 +116,8 @@ static void choose_scales(drawing *d) {
     d->x = (sf_scale){.low = d->epochs > 1 ? 1 : 0, .high = d->epochs > 1 ? (double)d->epochs : 2};
     const double room = 0.05 * fmax(d->high - d->low, is_accuracy(d) ? 10 : 1e-3 * fabs(d->high));
     if (is_accuracy(d)) {
-        d->y = (sf_scale){.low = fmax(0, d->low - room), .high = fmin(100 + 0.3 * room, d->high + room)};
+        const double below = 2 * room; /* so that the label of a chance line at the bottom is clear of the data */
+        d->y = (sf_scale){.low = fmax(0, d->low - below), .high = fmin(100 + 0.3 * room, d->high + room)};
         return;
     }
     d->y.is_log = d->low > 0 && d->high / d->low >= 20; /* else most of it would lie on the bottom */
@@ -146,6 +147,7 @@ static void draw_series(const sf_sheet *sheet, const drawing *d, const sf_frame 
     const char *name = sf_study_group(d->study, s->group)->name;
     double xs[2 * MOST_POINTS + 2], ys[2 * MOST_POINTS + 2], medians[MOST_POINTS + 1];
     size_t count = 0;
+    if (s->epochs == 0) return;
     for (size_t e = 0; e < s->epochs; e = e + step < s->epochs || e + 1 == s->epochs ? e + step : s->epochs - 1) {
         xs[count] = (double)(e + 1);
         medians[count++] = s->median[e];
@@ -208,8 +210,7 @@ static void draw_panel(sf_sheet *sheet, const drawing *d, size_t i) {
     const double threshold = criterion->value;
     if (sf_figure_shows_criterion(d->figure->quantity, criterion) && threshold >= d->y.low && threshold <= d->y.high)
         draw_level(sheet->out, &at, "threshold", threshold);
-    for (size_t k = 0; k < p->count; k++)
-        if (d->series[p->series[k]].epochs > 0) draw_series(sheet, d, &at, &d->series[p->series[k]]);
+    for (size_t k = 0; k < p->count; k++) draw_series(sheet, d, &at, &d->series[p->series[k]]);
     if (is_accuracy(d) && d->epochs > 0) draw_chance(sheet->out, d, &at);
     sf_sheet_end_panel(sheet);
 }

@@ -12,6 +12,7 @@
 #include "report/evidence.h"
 #include "report/figure.h"
 #include "report/mechanism_words.h"
+#include "report/own_data_part.h"
 #include "report/results_part.h"
 #include "report/setting_figure.h"
 #include "report/svg.h"
@@ -167,16 +168,22 @@ void sf_page_close(FILE *out) {
     fprintf(out, "</main>\n<script>\n%s%s</script>\n</body>\n</html>\n", sf_page_files_js, sf_page_js);
 }
 
-static sf_status print_page(FILE *out, const sf_study *study, sf_store *store, const char *command) {
-    sf_page_open(out, "semfocus report", "Which attention mechanism learns faster?");
-    sf_page_lead(out, study);
+sf_status sf_page_print_parts(FILE *out, const sf_study *study, sf_store *store) {
     sf_page_contents(out, study);
     sf_page_summary(out, study);
     for (size_t from = 0, to; from < sf_study_group_count(study); from = to) {
         to = sf_task_end(study, from);
         SF_TRY(sf_page_task(out, study, store, from, to));
     }
-    SF_TRY(sf_page_environments(out, study, store));
+    SF_TRY(sf_page_labels(out, study, store));
+    SF_TRY(sf_print_own_data(out, study, store));
+    return sf_page_environments(out, study, store);
+}
+
+static sf_status print_page(FILE *out, const sf_study *study, sf_store *store, const char *command) {
+    sf_page_open(out, "semfocus report", "Which attention mechanism learns faster?");
+    sf_page_lead(out, study);
+    SF_TRY(sf_page_print_parts(out, study, store));
     sf_page_command(out, command,
                     "<p class=\"note\">The same command gives the same numbers, bit by bit, on any CPU and with any "
                     "number of threads; only times differ.</p>\n");

@@ -24,6 +24,10 @@ void sf_page_summary(FILE *out, const sf_study *study);
 sf_status sf_page_task(FILE *out, const sf_study *study, sf_store *store, size_t from, size_t to);
 /* The settings that all runs of a task share, and which of them are not the task's own recipe. */
 sf_status sf_page_settings(FILE *out, const sf_study *study, size_t from, size_t to);
+/* The runs that have a name, tags or a note; nothing where none has (report/labels_part.c). */
+sf_status sf_page_labels(FILE *out, const sf_study *study, sf_store *store);
+/* All of the above and below: what the report says about runs, without the frame of a page around it. */
+sf_status sf_page_print_parts(FILE *out, const sf_study *study, sf_store *store);
 /* Where the runs were computed. */
 sf_status sf_page_environments(FILE *out, const sf_study *study, sf_store *store);
 void sf_page_command(FILE *out, const char *command, const char *note /* markup below it */);

@@ -42,7 +42,7 @@ function addNames(whole, figure, width, top) {
   const own = [...figure.querySelectorAll(".legend li")];
   const section = figure.closest("section");
   const items = own.length > 0 ? own : [...section.querySelectorAll(".legend [data-series]")]
-    .filter((item) => shown.has(item.dataset.series) && !item.closest("figure"));
+    .filter((item, i, all) => shown.has(item.dataset.series) && all.findIndex((other) => other.dataset.series === item.dataset.series) === i);
   let x = 12, y = top + 12;
   for (const item of items) {
     const name = item.textContent.trim(), room = 40 + 7 * name.length;
@@ -97,10 +97,16 @@ function pdfRuns(text) {
   return runs;
 }
 
-const measure = document.createElement("canvas").getContext("2d");
+// Thousandths of the font size, of the characters from space to tilde in Helvetica, and of others that we use. Every reader
+// has these fonts, whatever fonts the browser's machine has.
+const helvetica = ("278 278 355 556 556 889 667 191 333 333 389 584 278 333 278 278 556 556 556 556 556 556 556 556 556 556 278 278 " +
+  "584 584 584 556 1015 667 667 722 722 667 611 778 722 278 500 667 556 833 722 778 667 778 722 667 611 722 667 944 667 667 611 " +
+  "278 278 278 469 556 333 556 556 500 556 556 278 556 556 222 222 500 222 833 556 556 556 556 333 500 278 556 500 722 500 500 500 " +
+  "334 260 334 584").split(" ").map(Number);
+const otherWidths = { "δ": 494, "Δ": 612, "β": 549, "≤": 549, "≥": 549, "≈": 549, "·": 278, "×": 584, "…": 1000, "’": 222, "—": 1000 };
 function pdfWidth(run, size, bold) {
-  measure.font = `${bold ? "bold " : ""}${run.kind === "R" ? 0.7 * size : size}px Helvetica, Arial, "Liberation Sans", sans-serif`;
-  return measure.measureText(run.text).width;
+  const sum = [...run.text].reduce((total, sign) => total + (helvetica[sign.charCodeAt(0) - 32] ?? otherWidths[sign] ?? 556), 0);
+  return sum / 1000 * (run.kind === "R" ? 0.7 * size : size) * (bold ? 1.06 : 1);
 }
 
 const round = (value) => Number(value.toFixed(3));

@@ -17,7 +17,7 @@ static sf_scale scale_of(const sf_paper_scatter *scatter, bool of_x) {
         low = fmin(low, value);
         high = fmax(high, value);
     }
-    if (low > 0 && high / low >= 20) return (sf_scale){.low = low / 1.3, .high = high * 1.3, .is_log = true};
+    if (low > 0 && high / low >= 10) return (sf_scale){.low = low / 1.3, .high = high * 1.3, .is_log = true};
     const double room = high > low ? 0.1 * (high - low) : 0.5;
     return (sf_scale){.low = low - room, .high = high + room};
 }

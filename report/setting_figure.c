@@ -86,18 +86,14 @@ static double epochs_of(const sweep *s, size_t m, size_t v) {
     return group == SIZE_MAX ? NAN : sf_study_group(s->study, group)->quartiles[1];
 }
 
-/* Every point of a line has other settings: the line is the mechanism's alone, without dashes. */
-static size_t colour_alone(size_t style) {
-    return sf_style_colour(style) + (SF_COLOURS + 1) * SF_DASHES * sf_style_round(style);
-}
-
 static void collect(sweep *s, const sf_study *study, const sf_setting *setting, size_t from, size_t to) {
     *s = (sweep){.study = study, .setting = setting};
     for (size_t g = from; g < to; g++) {
         if (place_of_value(s, g) == s->value_count && s->value_count < MOST_VALUES)
             sf_config_text(s->values[s->value_count++], &first_run(study, g)->config, setting);
         if (place_of_mechanism(s, g) < s->mechanism_count || s->mechanism_count == SF_MOST_SERIES) continue;
-        s->styles[s->mechanism_count] = colour_alone(sf_figure_style(study, from, g));
+        /* a line goes through all settings: it has none of their dashes */
+        s->styles[s->mechanism_count] = sf_style_without_dashes(sf_figure_style(study, from, g));
         s->mechanisms[s->mechanism_count++] = first_run(study, g)->attention;
     }
     if (setting->kind == SF_INTEGER || setting->kind == SF_REAL)

@@ -48,8 +48,9 @@ void sf_sheet_open(sf_sheet *s) {
 }
 
 void sf_sheet_panel(sf_sheet *s, sf_frame *frame, size_t i, const char *title) {
-    frame->left = s->standalone ? (double)(i % s->columns) * (s->width + GAP) : 0;
-    frame->top = s->standalone ? (double)(i / s->columns) * (s->height + GAP) : 0;
+    const size_t row = i / s->columns, column = i % s->columns;
+    frame->left = s->standalone ? (double)column * (s->width + GAP) : 0;
+    frame->top = s->standalone ? (double)row * (s->height + GAP) : 0;
     frame->x.from = frame->left + LEFT;
     frame->x.to = frame->left + s->width - RIGHT;
     frame->y.from = frame->top + s->height - BOTTOM;

@@ -4,10 +4,12 @@
 
 #include "report/svg.h"
 
-/* Okabe and Ito's palette, which colour-blind people can distinguish, darkened where a line would have a contrast of
- * less than 3 against white; the baseline is neutral. page.css has the same colours, and others for dark pages. */
-static const char *const palette[SF_COLOURS + 1] = {"#333333", "#0072b2", "#d55e00", "#009e73",
-                                                    "#b8588f", "#b07800", "#2c93cf", "#8c510a"};
+/* Distinct also to colour-blind people, above all the first six; a line has a contrast of at least 3 against white. The
+ * baseline is neutral. page.css has the same colours, and others for dark pages; tests/report/test_layout.py measures
+ * both. */
+static const char *const palette[SF_COLOURS + 1] = {"#333333", "#0077ab", "#de6702", "#01a279",
+                                                    "#6b218b", "#885200", "#4552c6", "#b83b89"};
+static const size_t inks = SF_COLOURS + 1;
 static const char *const dashes[SF_DASHES] = {"none", "7 3", "2 3", "10 3 2 3", "14 4", "5 2 2 2 2 2"};
 
 /* How many mechanisms of the task come before this group's, the baseline's apart. */
@@ -25,19 +27,23 @@ size_t sf_figure_style(const sf_study *study, size_t from, size_t group) {
     for (size_t g = from; g < group; g++) setting += sf_study_group(study, g)->mechanism == mine;
     const size_t place = mine == neutral ? 0 : mechanisms_before(study, from, group, neutral);
     const size_t colour = mine == neutral ? 0 : 1 + place % SF_COLOURS;
-    return colour + (SF_COLOURS + 1) * (setting % SF_DASHES + SF_DASHES * (place / SF_COLOURS));
+    return colour + inks * (setting % SF_DASHES + SF_DASHES * (place / SF_COLOURS));
 }
 
 size_t sf_style_colour(size_t style) {
-    return style % (SF_COLOURS + 1);
+    return style % inks;
 }
 
 size_t sf_style_dash(size_t style) {
-    return style / (SF_COLOURS + 1) % SF_DASHES;
+    return style / inks % SF_DASHES;
 }
 
 size_t sf_style_round(size_t style) {
-    return style / ((SF_COLOURS + 1) * SF_DASHES);
+    return style / (inks * SF_DASHES);
+}
+
+size_t sf_style_without_dashes(size_t style) {
+    return sf_style_colour(style) + inks * SF_DASHES * sf_style_round(style);
 }
 
 const char *sf_style_ink(size_t style) {

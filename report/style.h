@@ -14,6 +14,7 @@ enum { SF_MOST_SERIES = 16, SF_COLOURS = 7, SF_DASHES = 6 }; /* in one figure; c
 size_t sf_figure_style(const sf_study *study, size_t from, size_t group);
 size_t sf_style_colour(size_t style);
 size_t sf_style_dash(size_t style);
+size_t sf_style_without_dashes(size_t style);
 size_t sf_style_round(size_t style);    /* mechanisms beyond the colours use them again, with other marks */
 const char *sf_style_ink(size_t style); /* the colour for a file that stands alone */
 /* The attributes of a line or a band that stands alone; in a page its classes say the same. */

@@ -267,7 +267,7 @@ static sf_status draw_map(FILE *out, const map *m) {
 
 /* The values of the map, coarser where it is fine, for whoever points at it: rows from the bottom. */
 static void print_values(FILE *out, const map *m) {
-    const size_t step = (m->cells + MOST_READ - 1) / MOST_READ, side = (m->cells + step - 1) / step;
+    const size_t step = 1 + (m->cells - 1) / MOST_READ, side = 1 + (m->cells - 1) / step;
     fprintf(
         out,
         " data-map=\"%zu\" data-left=\"%d\" data-right=\"%d\" data-top=\"%d\" data-bottom=\"%d\" data-extent=\"%g\" "

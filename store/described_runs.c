@@ -18,7 +18,7 @@ static void add_setting(sqlite3_str *sql, const sf_setting *setting) {
     const char *kind = setting->kind == SF_INTEGER ? "INTEGER" : setting->kind == SF_REAL ? "REAL" : "TEXT";
     sqlite3_str_appendf(sql, ", CAST(COALESCE(json_extract(r.settings, '$.\"%s\"'), %Q) AS %s) AS \"", setting->name,
                         setting->initial, kind);
-    for (const char *at = setting->name; *at != '\0'; at++) sqlite3_str_appendchar(sql, 1, *at == '-' ? '_' : *at);
+    for (const char *at = setting->name; *at != '\0'; at++) sqlite3_str_appendf(sql, "%c", *at == '-' ? '_' : *at);
     sqlite3_str_appendchar(sql, 1, '"');
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/version.h"
 #include "semfocus/version.h"
+#include "store/own_data_facts.h"
 #include "train/backend.h"
 
 static void read_cpu_name(char *out, size_t size) {
@@ -60,6 +61,7 @@ char *sf_environment_text(const sf_environment *now, const char *before) {
     if (facts != NULL && now->backend->hardware != NULL)
         json_object_set_new(facts, "gpu", json_string(now->backend->hardware()));
     if (facts != NULL && now->ranks > 1) json_object_set_new(facts, "ranks", json_integer(now->ranks));
+    if (facts != NULL && now->own != NULL) json_object_update_new(facts, sf_own_facts_json(now->own));
     json_t *earlier = before != NULL ? json_loads(before, 0, NULL) : NULL;
     if (facts != NULL && before != NULL && !same_share(facts, earlier))
         json_object_set_new(facts, SF_RUNS_AT_A_TIME, json_integer(0));

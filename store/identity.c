@@ -10,6 +10,7 @@
 #include "base/version.h"
 #include "store/run_plugins.h"
 #include "train/numerics.h"
+#include "train/own_data.h"
 
 static uint64_t add_text(uint64_t hash, const char *text) {
     return sf_hash(hash, text, strlen(text) + 1);
@@ -39,19 +40,34 @@ typedef struct described { /* a run spelled one way, so that equal runs have equ
     char attention[SF_SPELLING_SIZE];
 } described;
 
+/* A text by its hash, since its tokens may be many; a table by its sequences and, if they have any, its names. */
+static uint64_t add_own_data(uint64_t hash, const sf_run_data *data) {
+    const uint64_t own = data->own->hash;
+    if (data->own->corpus != NULL) return sf_hash(add_text(hash, "text"), &own, sizeof own);
+    hash = add_dataset(add_dataset(add_text(hash, "tsv"), data->training), data->heldout);
+    return own != 0 ? sf_hash(hash, &own, sizeof own) : hash;
+}
+
+/* How the data was found does not matter once it is known: given or read from the data, it is the same run. */
+static void forget_how(sf_config *resolved, const sf_run_data *data) {
+    resolved->vocab = data->pad;
+    resolved->classes = (int64_t)data->classes;
+    resolved->context = (int64_t)data->own->context;
+    *resolved->tokenizer = *resolved->tokens_column = *resolved->label_column = '\0';
+}
+
 /* A built-in task is identified by its name, a user's files by their contents. */
 static sf_status add_task(uint64_t *hash, size_t *longest, sf_config *resolved, const char *task) {
     *longest = (size_t)resolved->length;
-    if (!sf_run_data_is_tsv(task)) {
+    if (!sf_run_data_is_own(task)) {
         *hash = add_text(*hash, task);
         return SF_OK;
     }
     sf_run_data data;
     SF_TRY(sf_run_data_open(&data, task, resolved, NULL));
-    *hash = add_dataset(add_dataset(add_text(*hash, "tsv"), data.training), data.heldout);
+    *hash = add_own_data(*hash, &data);
     *longest = data.longest;
-    resolved->vocab = data.pad; /* given or read from the data: the same run */
-    resolved->classes = (int64_t)data.classes;
+    forget_how(resolved, &data);
     sf_run_data_close(&data);
     return SF_OK;
 }
@@ -70,6 +86,8 @@ static sf_status describe(described *out, const sf_config *config, const char *t
     out->data = sf_run_plugins_hash(out->data, &attention, task);
     strcpy(out->config.attention, out->attention);
     out->config.data_seed = sf_run_data_seed(config);
+    if (config->min_length == config->length) out->config.min_length = 0;
+    if (config->head_width == config->width) out->config.head_width = 0; /* as by default */
     return SF_OK;
 }
 

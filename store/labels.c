@@ -131,11 +131,20 @@ static sf_status find_in_target(int64_t *out, sf_store *target, sf_store *source
     return SF_OK;
 }
 
+/* Unless the run has it already, or a name or note that stays: merging again changes nothing. */
+static sf_status add_merged(const sf_store *target, int64_t number, const char *kind, const char *value) {
+    return sf_database_run(&target->db,
+                           "INSERT OR IGNORE INTO labels SELECT ?1, ?2, ?3 WHERE ?2 NOT IN ('name', 'note')"
+                           " OR NOT EXISTS (SELECT 1 FROM labels WHERE run = ?1 AND kind = ?2 AND value <= ?3)",
+                           "itt", number, kind, value);
+}
+
 sf_status sf_labels_merge(sf_store *target, sf_store *source) {
     sqlite3_stmt *row;
     bool more = true;
     sf_status status;
     int64_t before = 0, number = 0;
+    const int changes = sqlite3_total_changes(target->db.handle);
     SF_TRY(sf_labels_verify(target));
     SF_TRY(sf_labels_verify(source));
     SF_TRY(sf_database_prepare(&row, &source->db, "SELECT run, kind, value FROM labels ORDER BY run", ""));
@@ -144,9 +153,8 @@ sf_status sf_labels_merge(sf_store *target, sf_store *source) {
             status = find_in_target(&number, target, source, sqlite3_column_int64(row, 0));
         before = sqlite3_column_int64(row, 0);
         if (status == SF_OK && number > 0)
-            status =
-                sf_database_run(&target->db, "INSERT OR IGNORE INTO labels VALUES (?, ?, ?)", "itt", number,
-                                (const char *)sqlite3_column_text(row, 1), (const char *)sqlite3_column_text(row, 2));
+            status = add_merged(target, number, (const char *)sqlite3_column_text(row, 1),
+                                (const char *)sqlite3_column_text(row, 2));
         if (status != SF_OK) break;
     }
     sf_database_release(&source->db, row);
@@ -155,5 +163,5 @@ sf_status sf_labels_merge(sf_store *target, sf_store *source) {
                            "DELETE FROM labels WHERE kind IN ('name', 'note') AND value >"
                            " (SELECT MIN(l.value) FROM labels l WHERE l.run = labels.run AND l.kind = labels.kind)",
                            ""));
-    return sf_labels_seal(target);
+    return sqlite3_total_changes(target->db.handle) != changes ? sf_labels_seal(target) : SF_OK;
 }

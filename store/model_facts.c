@@ -57,7 +57,7 @@ void sf_model_facts_fill(sf_model_facts *facts, const sf_config *config, const s
 
 static size_t longest_of(const sf_stored_run *run, const sf_config *config) {
     sf_run_data data;
-    if (!sf_run_data_is_tsv(run->task)) return (size_t)config->length;
+    if (!sf_run_data_is_own(run->task)) return (size_t)config->length;
     if (sf_run_data_open(&data, run->task, config, NULL) != SF_OK) return 0;
     const size_t longest = data.longest;
     sf_run_data_close(&data);

@@ -18,7 +18,7 @@ typedef struct part {
 
 static const sf_plugin_file *file_of_task(const char *name) {
     const sf_task *task;
-    if (sf_run_data_is_tsv(name) || sf_task_find(&task, name) != SF_OK) return NULL;
+    if (sf_run_data_is_own(name) || sf_task_find(&task, name) != SF_OK) return NULL;
     return sf_plugin_file_of(task);
 }
 

@@ -15,6 +15,7 @@
 #include "store/labels.h"
 #include "store/new_ids.h"
 #include "store/schema.h"
+#include "tasks/corpus.h"
 
 void sf_store_obey(sf_store *store, const atomic_int *stop) {
     store->stop = stop;
@@ -254,6 +255,7 @@ sf_status sf_store_open(sf_store **out, const char *folder, sf_store_access acce
         sf_store_close(store);
         return status;
     }
+    sf_corpus_keep_in(folder, is_for_writing(access));
     *out = store;
     return SF_OK;
 }

@@ -49,6 +49,7 @@ sf_status sf_active_run_environment(char **environment, const sf_active_run *run
     const sf_environment now = {.backend = place->machine.backend,
                                 .precision = precision_of(run),
                                 .threads = run->session->threads,
+                                .own = sf_run_state_member(&run->state)->data->own,
                                 .runs_at_a_time = place->runs_at_a_time,
                                 .ranks = sf_ranks_share_model(&run->session->execution) ? (int)sf_ranks_count() : 1};
     *environment = sf_environment_text(&now, before);

@@ -121,7 +121,7 @@ static sf_status say_asked(sf_group *group, const sf_planned_run *run) {
     if (*group->note == '\0') return SF_OK;
     const bool several = strchr(group->note, ',') != NULL;
     char keys[32] = "the longest sequence", text[LIST_SIZE + 128];
-    if (!sf_run_data_is_tsv(run->task)) snprintf(keys, sizeof keys, "%lld", (long long)run->config.length);
+    if (!sf_run_data_is_own(run->task)) snprintf(keys, sizeof keys, "%lld", (long long)run->config.length);
     snprintf(text, sizeof text, "%s keep%s every key of %s: %s %s attention", group->note, several ? "" : "s", keys,
              several ? "they are" : "it is", run->attention);
     return sf_sentence_keep(&group->note, text);

@@ -79,7 +79,7 @@ static void look_at_files(double *chance, size_t *heldout_size, const sf_study *
 
 static void find_chance(double *chance, size_t *heldout_size, const sf_study *study, const sf_planned_run *run) {
     const sf_task *task;
-    if (sf_run_data_is_tsv(run->task)) {
+    if (sf_run_data_is_own(run->task)) {
         look_at_files(chance, heldout_size, study, run);
         return;
     }

@@ -9,6 +9,7 @@
 #include "semfocus/shard.h"
 #include "semfocus/study.h"
 #include "semfocus/task.h"
+#include "train/data.h"
 #include "train/numerics.h"
 
 static sf_status copy_text(char **out, const char *text) {
@@ -115,7 +116,7 @@ sf_status sf_layer_set_one(sf_layer *layer, const char *name, const char *value)
 static sf_status add_task(sf_layer *layer, const char *task) {
     if (*task == '\0')
         return sf_fail(SF_BAD_INPUT, "the list of tasks has an empty name; 'semfocus list tasks' lists them");
-    if (strncmp(task, "tsv:", 4) != 0) {
+    if (!sf_run_data_is_own(task)) {
         const sf_task *known;
         SF_TRY(sf_task_find(&known, task));
     }
@@ -131,11 +132,11 @@ static sf_status add_task(sf_layer *layer, const char *task) {
     return SF_OK;
 }
 
-/* A user's files come with a comma of their own: tsv:TRAIN,HELDOUT is one task. */
+/* A user's files come with a comma of their own: csv:TRAIN,HELDOUT is one task. */
 sf_status sf_layer_add_tasks(sf_layer *layer, const char *tasks) {
     char *text;
     SF_TRY(copy_text(&text, tasks));
-    const bool is_list = strncmp(trim(text), "tsv:", 4) != 0;
+    const bool is_list = !sf_run_data_is_own(trim(text));
     sf_status status = SF_OK;
     for (char *rest = text; rest != NULL && status == SF_OK;) {
         char *task = trim(is_list ? strsep(&rest, ",") : rest);

@@ -25,9 +25,12 @@ static void close_examination(examination *it) {
 
 /* The data of a run that differs only in length: the padding follows from all of its sequences. Sequences of files have
  * a fixed length. */
-static sf_status open_data(examination *it, const sf_stored_model *stored, size_t length, size_t count) {
+static sf_status open_data(examination *it, const sf_stored_model *stored, const sf_length_request *request,
+                           const sf_length_result *what) {
     sf_config config = *stored->config;
+    const size_t length = what->length, count = what->count;
     config.length = (int64_t)length;
+    if (request->length > 0) config.min_length = 0; /* all sequences of the length asked for */
     config.heldout_count = (int64_t)count;
     config.swap_sample = -1; /* concerns training, and changes no padding */
     return sf_run_data_open(&it->data, stored->run.task, &config, NULL);
@@ -86,7 +89,7 @@ static sf_status examine(sf_length_result *out, const examination *it, const sf_
 
 /* What is asked for; by default, the run's own length and held-out count. */
 static sf_status settle(sf_length_result *out, const sf_stored_model *stored, const sf_length_request *request) {
-    const bool tsv = sf_run_data_is_tsv(stored->run.task);
+    const bool tsv = sf_run_data_is_own(stored->run.task);
     const size_t own_length = tsv ? stored->data->longest : (size_t)stored->config->length;
     const size_t own_count = sf_dataset_count(stored->data->heldout);
     *out = (sf_length_result){.trained_length = own_length,
@@ -113,7 +116,7 @@ sf_status sf_length_generalization(sf_length_result *out, sf_store *store, const
     SF_TRY(sf_stored_model_open(&stored, store, run, request->at));
     examination it = {0};
     sf_status status = settle(out, &stored, request);
-    if (status == SF_OK) status = open_data(&it, &stored, out->length, out->count);
+    if (status == SF_OK) status = open_data(&it, &stored, request, out);
     if (status == SF_OK) status = open_model(&it, &stored, &request->execution, out->count);
     if (status == SF_OK) status = examine(out, &it, &stored);
     close_examination(&it);

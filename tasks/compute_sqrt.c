@@ -76,7 +76,7 @@ static uint32_t shifted_word(const uint32_t number[WORDS], size_t j, size_t shif
 
 /* Takes 2^(k+1) r + 2^2k, by which (r + 2^k)^2 is larger than r^2, from what is left of x; false: it is too much. */
 static bool take_bit(uint32_t left[WORDS], const uint32_t root[WORDS], size_t k, size_t words) {
-    uint32_t after[WORDS];
+    uint32_t after[WORDS] = {0};
     int64_t carry = 0;
     for (size_t j = 0; j < words; j++) {
         const int64_t square = 2 * k / WORD == j ? INT64_C(1) << 2 * k % WORD : 0;

@@ -48,7 +48,7 @@ static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count, con
 
 static const char *const settings[] = {"writes", NULL};
 static const char *const recipe[] = {"length", "41",    "causal", "yes", "readout", "last", "optimizer", "adam",
-                                     "lr",     "0.001", "epochs", "60",  "blocks",  "2",    NULL};
+                                     "lr",     "0.001", "epochs", "20",  "blocks",  "2",    NULL};
 
 const sf_task sf_task_flip_flop = {
     SF_TASK,

@@ -121,8 +121,8 @@ static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count, con
 
 static double chance(size_t length, const sf_task_options *options) {
     (void)length;
-    const int32_t V = vocab_of(options);
-    return 1 / (double)(V - V / 2);
+    const int32_t V = vocab_of(options), values = V - V / 2;
+    return 1 / (double)values;
 }
 
 static const char *const settings[] = {"vocab", "pairs", NULL};

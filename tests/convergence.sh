@@ -14,3 +14,16 @@ check() { # mechanism epochs
 }
 check topk:5 25
 check full 100
+
+# Recall of 8 pairs in 64 tokens, width 64, two blocks: full attention must be right at more than 99 % of the held-out
+# keys on at least two of three seeds, and a window of five that does not reach the pairs at less than 10 %. About two
+# minutes on two cores.
+recall() { # mechanism lowest highest, in percent, both excluded
+    build/semfocus train recall --attention "$1" --width 64 --blocks 2 --seed 153476998,235510766,205084180 --quiet \
+        --store "$store/runs" | tee build/convergence.txt
+    within=$(sed -n 's/.* \([0-9.]*\) % held out.*/\1/p' build/convergence.txt | awk -v low="$2" -v high="$3" '$1 > low && $1 < high' | wc -l)
+    echo "recall, $1: $within of 3 seeds between $2 and $3 % held out"
+    [ "$within" -ge 2 ]
+}
+recall full 99 101
+recall banded:5 -1 10

@@ -60,8 +60,11 @@ static inline void sample_open(sample *out, const sample_case *c) {
                       .norm = c->norm,
                       .inverse_temperature = 1.5,
                       .dropout = c->dropout};
-    const char *spelling = c->attention; /* may follow "many ", "causal " and the name of a readout */
+    const char *spelling = c->attention; /* may follow words */
     if (sample_word(&spelling, "many ")) shape.classes = 1501;
+    if (sample_word(&spelling, "tied ")) shape.tied = true;
+    if (sample_word(&spelling, "narrow ")) shape.D = (c->C + 1) / 2; /* heads */
+    if (sample_word(&spelling, "wide ")) shape.D = c->C + 13;
     const bool causal = sample_word(&spelling, "causal ");
     if (sample_word(&spelling, "last ")) shape.readout = SF_READ_LAST;
     if (sample_word(&spelling, "cls ")) shape.readout = SF_READ_CLS;

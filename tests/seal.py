@@ -120,7 +120,7 @@ def unseal(database, schema=SEALED_SCHEMA - 1):
     for column in ("points_seal", "seal"):
         database.execute(f"ALTER TABLE surfaces DROP COLUMN {column}")
     database.execute("DELETE FROM facts WHERE name IN ('runs', 'schema', 'labels')")
-    database.execute("DROP TABLE labels")
+    database.execute("DROP TABLE IF EXISTS labels")
     for since, names in ((2, ["measures"]), (3, ["surfaces", "surface_points"]), (4, ["findings"])):
         for name in names if schema < since else ():
             database.execute(f"DROP TABLE {name}")

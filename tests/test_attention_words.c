@@ -53,10 +53,11 @@ static void sentences(void **state) {
 static void check_part(const char *before, const sf_part_info *part, const char *after) {
     char spelling[SF_SPELLING_SIZE], words[SF_WORDS_SIZE];
     const bool is_topp = strcmp(part->name, "topp") == 0, is_entmax = strcmp(part->name, "entmax") == 0;
-    const char *numbers[] = {is_topp ? "0.25" : is_entmax ? "1.25" : "6", "4"};
+    const char *numbers[SF_MOST_ARGUMENTS] = {is_topp ? "0.25" : is_entmax ? "1.25" : "6", "4"};
     size_t count = 0, used = (size_t)snprintf(spelling, sizeof spelling, "%s%s", before, part->name);
     for (const char *at = part->spelling; *at != '\0'; at++)
-        if (*at == ':') used += (size_t)snprintf(spelling + used, sizeof spelling - used, ":%s", numbers[count++]);
+        if (*at == ':' && count < SF_MOST_ARGUMENTS)
+            used += (size_t)snprintf(spelling + used, sizeof spelling - used, ":%s", numbers[count++]);
     snprintf(spelling + used, sizeof spelling - used, "%s", after);
     say(words, spelling);
     if (strpbrk(words, "{}#|") != NULL) fail_msg("%s: %s", spelling, words);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention/room.h"
 #include "both_paths.h"
 #include "instruction_set.h"
 
@@ -74,29 +75,49 @@ static double limit_of(sf_reference *reference, const sample *s, const outcome *
     return fmax(2e-5, STEPS * apart / (0.05 * sqrt(norm)));
 }
 
-static void check_case(const sample_case *c) {
-    sample s;
-    sample_open(&s, c);
+/* Loss and gradient on some threads against the reference, with the keys that the kernels keep; the same bits on one
+ * thread. Fills in the gradient. */
+static void check_gradient(double *gradient, sample *s, size_t threads) {
     outcome cpu, again, reference;
     sf_reference *following;
-    bool *kept = kept_by_kernels(&s);
-    outcome_open(&reference, &s);
-    assert_int_equal(sf_reference_create(&following, &s.model), SF_OK);
+    bool *kept = kept_by_kernels(s);
+    outcome_open(&reference, s);
+    assert_int_equal(sf_reference_create(&following, &s->model), SF_OK);
     sf_reference_follow(following, &(sf_reference_choices){.kept = kept});
-    const sf_batch batch = sample_batch(&s);
-    sf_reference_run(following, &reference.loss, reference.logits, reference.gradient, s.params, &batch, &s.moment);
-    run_cpu(&cpu, &s, 1);
-    run_cpu(&again, &s, 3);
-    assert_int_equal(sf_attention_check_fault(&s.model.shape.attention), SF_OK);
-    assert_close(&s, &cpu, &reference, limit_of(following, &s, &reference));
+    const sf_batch batch = sample_batch(s);
+    sf_reference_run(following, &reference.loss, reference.logits, reference.gradient, s->params, &batch, &s->moment);
+    run_cpu(&cpu, s, 1);
+    run_cpu(&again, s, threads);
+    assert_int_equal(sf_attention_check_fault(&s->model.shape.attention), SF_OK);
+    assert_true(isfinite(cpu.loss));
+    assert_close(s, &cpu, &reference, limit_of(following, s, &reference));
     assert_true(cpu.loss == again.loss);
-    assert_memory_equal(cpu.gradient, again.gradient, s.model.size * sizeof *cpu.gradient);
+    assert_memory_equal(cpu.gradient, again.gradient, s->model.size * sizeof *cpu.gradient);
+    memcpy(gradient, reference.gradient, s->model.size * sizeof *gradient);
     outcome_close(&cpu);
     outcome_close(&again);
     outcome_close(&reference);
     sf_reference_destroy(following);
     sf_release(kept);
+}
+
+/* Some steps of gradient descent, each of them checked. */
+static void check_steps(const sample_case *c, size_t steps) {
+    sample s;
+    double *gradient;
+    sample_open(&s, c);
+    assert_int_equal(SF_NEW(&gradient, s.model.size), SF_OK);
+    for (size_t step = 0; step < steps; step++) {
+        check_gradient(gradient, &s, 2 + step % 2);
+        for (size_t i = 0; i < s.model.size; i++) s.params[i] = (float)(s.params[i] - 0.1 * gradient[i]);
+        s.moment.step++;
+    }
+    sf_release(gradient);
     sample_close(&s);
+}
+
+static void check_case(const sample_case *c) {
+    check_steps(c, 1);
 }
 
 static const char *const parts[] = {"topp:0.7",
@@ -145,6 +166,14 @@ static const char *const parts[] = {"topp:0.7",
                                     "causal topp:0.8+window:3",
                                     "causal within:1+st@alibi@logn",
                                     "last full",
+                                    "narrow full",
+                                    "wide full@rope",
+                                    "narrow topk:3@qknorm:2",
+                                    "wide kmeans:3:2",
+                                    "narrow full/fastmax",
+                                    "wide full/doubly",
+                                    "narrow causal lsh:4:2@rope",
+                                    "wide causal blocktopk:4:2",
                                     "causal last topk:3/entmax15@qknorm:5"};
 enum { PARTS = sizeof parts / sizeof *parts };
 
@@ -173,6 +202,49 @@ static void long_sequences_equal_the_reference(void **state) {
     }
 }
 
+/* Rows of 64 channels, which some kernels hold in registers; blocks of whole vectors, with dropout and without; enough
+ * positions for the features of fastmax. */
+static void wide_rows_equal_the_reference(void **state) {
+    (void)state;
+    static const char *const few[] = {"blocktopk:32:2",  "blocktopk:16:3",       "blocktopk:16:3@rope",
+                                      "blocktopk:48:1",  "kmeans:3:2",           "lsh:4:2",
+                                      "topp:0.5+sink:1", "causal blocktopk:16:2"};
+    for (uint32_t i = 0; i < 2 * sizeof few / sizeof *few; i++) {
+        const sample_case c = {few[i / 2], 109, 64, 5, 1, 1, 1, SF_GELU, SF_PRE_NORM, i % 2 * 0.1, 800 + i};
+        describe_case(&c);
+        check_steps(&c, 2);
+    }
+    const sample_case linear = {"full/fastmax", 541, 64, 5, 1, 1, 1, SF_GELU, SF_PRE_NORM, 0, 900};
+    describe_case(&linear);
+    check_case(&linear);
+}
+
+/* Buffers may have room for what is announced, and no more: global tokens keep all keys. */
+static void no_query_keeps_more_than_announced(void **state) {
+    (void)state;
+    enum { T = 23 };
+    static const char *const few[] = {"topk:4+global:2",   "banded:3+global:1",   "topk:3+global:1+sink:2",
+                                      "random:3+global:2", "within:0.5+global:3", "topk:5",
+                                      "block:4+random:2"};
+    for (size_t c = 0; c < sizeof few / sizeof *few; c++) {
+        sf_attention attention;
+        sf_draws draws = sf_draws_at((sf_index){.seed = (uint32_t)c, .stream = 81});
+        double scores[T];
+        uint32_t kept[2 * T];
+        size_t largest = 0;
+        printf("  %s\n", few[c]);
+        assert_int_equal(sf_attention_parse(&attention, few[c]), SF_OK);
+        for (size_t i = 0; i < T; i++) {
+            for (size_t j = 0; j < T; j++) scores[j] = sf_draw_normal(&draws);
+            const size_t count = sf_attention_keep(kept, &attention, i, T, scores, &draws);
+            assert_true(count >= 1 && count <= sf_attention_most_kept_by(&attention, i, T));
+            largest = count > largest ? count : largest;
+        }
+        assert_true(largest <= sf_attention_most_kept(&attention, T));
+        if (attention.globals > 0) assert_int_equal(largest, T);
+    }
+}
+
 typedef struct grammar { /* a random spelling */
     sf_draws draws;
     char text[SF_SPELLING_SIZE];
@@ -189,12 +261,14 @@ static void append(grammar *g, const char *text) {
     strcat(g->text, text);
 }
 
-/* "causal " and "last " are words of the sample model. */
+/* "narrow ", "wide ", "causal ", "last " and so on are words of the sample model. */
 static void draw_spelling(grammar *g) {
     const bool causal = sf_draw_below(&g->draws, 3) == 0;
     g->text[0] = '\0';
+    if (sf_draw_below(&g->draws, 4) == 0) append(g, ONE_OF(g, "narrow ", "wide "));
     if (causal) append(g, "causal ");
-    if (sf_draw_below(&g->draws, 4) == 0) append(g, "last ");
+    if (sf_draw_below(&g->draws, 3) == 0)
+        append(g, causal ? ONE_OF(g, "last ", "each ") : ONE_OF(g, "last ", "cls ", "each "));
     append(g, causal ? ONE_OF(g, "full", "banded:3", "block:4", "topk:3", "bottomk:2", "random:3", "topp:0.6",
                               "within:0.8", "blocktopk:3:2", "blocktopk:2:3", "lsh:4:2", "lsh:6:1")
                      : ONE_OF(g, "full", "banded:4", "block:3", "topk:4", "bottomk:3", "random:2", "topp:0.3",
@@ -220,8 +294,8 @@ static void draw_spelling(grammar *g) {
 static void check_round_trip(const char *text) {
     sf_attention attention, again;
     char spelling[SF_SPELLING_SIZE];
-    sample_word(&text, "causal ");
-    sample_word(&text, "last ");
+    static const char *const words[] = {"narrow ", "wide ", "causal ", "last ", "cls ", "each "};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) sample_word(&text, words[i]);
     assert_int_equal(sf_attention_parse(&attention, text), SF_OK);
     sf_attention_spell(spelling, &attention);
     assert_string_equal(spelling, text);
@@ -242,7 +316,7 @@ static void random_spellings_equal_the_reference(void **state) {
                                1 + sf_draw_below(&g.draws, 24),
                                6 + sf_draw_below(&g.draws, 15), /* narrower norms are ill-conditioned */
                                1 + sf_draw_below(&g.draws, 9),
-                               1 + sf_draw_below(&g.draws, 2),
+                               1 + sf_draw_below(&g.draws, 3),
                                1 + sf_draw_below(&g.draws, 2),
                                1 + sf_draw_below(&g.draws, 3),
                                SF_GELU,
@@ -250,7 +324,7 @@ static void random_spellings_equal_the_reference(void **state) {
                                sf_draw_below(&g.draws, 2) ? 0.25 : 0,
                                round};
         describe_case(&c);
-        check_case(&c);
+        check_steps(&c, 2);
     }
 }
 
@@ -357,13 +431,43 @@ static void limits_equal_full_attention(void **state) {
     }
 }
 
+/* The last normalization of doubly is over the keys of a query. */
+static void rows_of_doubly_sum_to_1(void **state) {
+    (void)state;
+    enum { T = 11 };
+    for (uint32_t round = 0; round < 60; round++) {
+        sf_draws draws = sf_draws_at((sf_index){.seed = round, .stream = 82});
+        sf_attention attention;
+        size_t offsets[T + 1] = {0};
+        uint32_t keys[T * T];
+        double scores[T * T], weights[T * T], scratch[1024];
+        assert_int_equal(sf_attention_parse(&attention, round % 2 ? "full/doubly" : "full/doubly:3"), SF_OK);
+        for (uint32_t i = 0; i < T; i++) { /* random kept sets with their own keys */
+            size_t count = offsets[i];
+            for (uint32_t j = 0; j < T; j++)
+                if (i == j || sf_draw_below(&draws, 3) > 0) keys[count++] = j;
+            offsets[i + 1] = count;
+        }
+        for (size_t n = 0; n < offsets[T]; n++) scores[n] = 4 * sf_draw_normal(&draws);
+        assert_true(sf_attention_matrix_scratch(&attention, T) <= sizeof scratch / sizeof *scratch);
+        sf_weighing_matrix rows = {.T = T, .offsets = offsets, .keys = keys, .scratch = scratch};
+        sf_attention_weigh_matrix(weights, &attention, scores, &rows);
+        for (size_t i = 0; i < T; i++) {
+            double total = 0;
+            for (size_t n = offsets[i]; n < offsets[i + 1]; n++) total += weights[n];
+            assert_true(fabs(total - 1) < 1e-12);
+        }
+    }
+}
+
 int main(void) {
     if (!has_instruction_set(SF_F32)) return SKIPPED;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_equals_the_reference),      cmocka_unit_test(long_sequences_equal_the_reference),
         cmocka_unit_test(random_spellings_equal_the_reference), cmocka_unit_test(causal_models_do_not_see_later_tokens),
         cmocka_unit_test(causal_tiles_equal_the_reference),     cmocka_unit_test(causal_tiles_do_not_see_later_tokens),
-        cmocka_unit_test(limits_equal_full_attention),
+        cmocka_unit_test(limits_equal_full_attention),          cmocka_unit_test(wide_rows_equal_the_reference),
+        cmocka_unit_test(no_query_keeps_more_than_announced),   cmocka_unit_test(rows_of_doubly_sum_to_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

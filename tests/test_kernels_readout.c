@@ -45,6 +45,14 @@ static void every_readout_equals_the_reference(void **state) {
     check_case(&(sample_case){"causal each full", 211, 16, 8, 1, 1, 3, SF_GELU, SF_PRE_NORM, 0.1, 62});
 }
 
+/* The gradient of the embedding is that of both of its uses. */
+static void tied_weights_equal_the_reference(void **state) {
+    (void)state;
+    check_case(&(sample_case){"tied full", 9, 10, 6, 1, 2, 11, SF_GELU, SF_PRE_NORM, 0, 64});
+    check_case(&(sample_case){"tied last topk:3", 9, 17, 6, 2, 1, 5, SF_GELU, SF_POST_NORM, 0.1, 65});
+    check_case(&(sample_case){"tied causal each full", 29, 12, 6, 1, 2, 9, SF_GELU, SF_PRE_NORM, 0.1, 66});
+}
+
 /* More classes than are added up in floats at a time, and more rows than a tile has. */
 static void many_classes_equal_the_reference(void **state) {
     (void)state;
@@ -199,6 +207,7 @@ int main(void) {
     if (!has_instruction_set(SF_F32)) return SKIPPED;
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_readout_equals_the_reference),
                                        cmocka_unit_test(many_classes_equal_the_reference),
+                                       cmocka_unit_test(tied_weights_equal_the_reference),
                                        cmocka_unit_test(a_batch_without_labels_contributes_nothing),
                                        cmocka_unit_test(each_with_one_label_is_last),
                                        cmocka_unit_test(labels_are_counted_one_by_one),

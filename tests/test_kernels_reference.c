@@ -102,7 +102,13 @@ static const char *const mechanisms[] = {"full",
                                          "each full",
                                          "each topk:3+global:2",
                                          "causal each full@rope",
-                                         "causal each topk:2/entmax15"};
+                                         "causal each topk:2/entmax15",
+                                         "tied full",
+                                         "tied causal each full",
+                                         "narrow full@rope@qknorm:3",
+                                         "wide topk:3",
+                                         "narrow kmeans:3:2",
+                                         "wide full/fastmax"};
 
 static void gradients_match_finite_differences(void **state) {
     (void)state;

@@ -36,7 +36,7 @@ static void linear(double *y, const double *x, const float *params, const sf_par
 static void attend(scene *at, size_t side) {
     const sf_shape *s = &at->model.shape;
     const sf_param *p = sf_model_block(&at->model, BLOCK);
-    const size_t T = s->T, C = s->C, H = s->H;
+    const size_t T = s->T, D = s->D, H = s->H;
     const bool by_score = s->attention.selector->selects_by == SF_BY_SCORE;
     double q[MOST] = {0}, k[MOST] = {0}, v[MOST] = {0}, context[MOST] = {0};
     linear(q, at->input[side], at->params[side], &p[SF_WQ], T);
@@ -50,8 +50,8 @@ static void attend(scene *at, size_t side) {
             uint32_t keys[MOST_KEYS];
             for (size_t j = 0; j < T; j++) {
                 scores[j] = 0;
-                for (size_t c = 0; c < C; c++) scores[j] += q[(i * H + h) * C + c] * k[(j * H + h) * C + c];
-                scores[j] *= s->inverse_temperature / sqrt((double)C);
+                for (size_t c = 0; c < D; c++) scores[j] += q[(i * H + h) * D + c] * k[(j * H + h) * D + c];
+                scores[j] *= s->inverse_temperature / sqrt((double)D);
             }
             const size_t count = sf_attention_keep(keys, &s->attention, i, T, scores, NULL);
             double low = INFINITY, high = -INFINITY, other_low = INFINITY, other_high = -INFINITY;
@@ -68,8 +68,8 @@ static void attend(scene *at, size_t side) {
             }
             for (size_t j = 0; j < T; j++) total += weights[j] = kept[j] ? exp(scores[j] - high) : 0;
             for (size_t j = 0; j < T; j++)
-                for (size_t c = 0; c < C; c++)
-                    context[(i * H + h) * C + c] += weights[j] / total * v[(j * H + h) * C + c];
+                for (size_t c = 0; c < D; c++)
+                    context[(i * H + h) * D + c] += weights[j] / total * v[(j * H + h) * D + c];
             sf_bound_domain *d = &at->domain;
             d->dispersion = fmax(d->dispersion, high - low);
             if (by_score) d->separation = fmin(d->separation, fmax(low - other_high, other_low - high));
@@ -81,7 +81,7 @@ static void attend(scene *at, size_t side) {
     linear(at->attended[side], context, at->params[side], &p[SF_WO], T);
     for (size_t t = 0; t < T; t++) {
         double sum = 0;
-        for (size_t c = 0; c < C; c++) sum += at->input[side][t * C + c] * at->input[side][t * C + c];
+        for (size_t c = 0; c < s->C; c++) sum += at->input[side][t * s->C + c] * at->input[side][t * s->C + c];
         at->domain.token_norm = fmax(at->domain.token_norm, sqrt(sum));
     }
 }
@@ -217,8 +217,8 @@ static void steepest_direction(double *direction, scene *at, sf_draws *draws) {
         for (size_t i = 0; i < s->T; i++) {
             double scores[MOST_KEYS] = {0};
             for (size_t j = 0; j < s->T; j++)
-                for (size_t c = 0; c < s->C; c++)
-                    scores[j] += q[(i * s->H + h) * s->C + c] * k[(j * s->H + h) * s->C + c];
+                for (size_t c = 0; c < s->D; c++)
+                    scores[j] += q[(i * s->H + h) * s->D + c] * k[(j * s->H + h) * s->D + c];
             const size_t slot = h * s->T + i;
             offsets[slot + 1] =
                 offsets[slot] + sf_attention_keep(keys + offsets[slot], &s->attention, i, s->T, scores, NULL);
@@ -273,6 +273,7 @@ static const shape_case shapes[] = {
     {"topk:3", 7, 4, 1, 0.3},
     {"topk:2", 8, 3, 2, 2},
     {"bottomk:2", 7, 4, 1, 1},
+    {"narrow full", 7, 5, 2, 1},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 

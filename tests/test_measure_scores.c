@@ -217,8 +217,9 @@ static void check_case(const sample_case *c, size_t padding, sf_split split) {
     sample_close(&s);
 }
 
-static const char *const mechanisms[] = {"full",   "banded:5",  "banded:4+global:2", "block:5", "block:3+global:1",
-                                         "topk:5", "bottomk:5", "random:5",          "topk:1"};
+static const char *const mechanisms[] = {"full",     "banded:5",  "banded:4+global:2", "block:5", "block:3+global:1",
+                                         "topk:5",   "bottomk:5", "random:5",          "topk:1",  "narrow topk:4",
+                                         "wide full"};
 enum { MECHANISMS = sizeof mechanisms / sizeof *mechanisms };
 
 static void every_mechanism_and_head_count(void **state) {

@@ -122,6 +122,12 @@ static void every_setting_of_a_run_counts(void **state) {
                                             {"width", "32"},
                                             {"mlp-width", "32"},
                                             {"heads", "2"},
+                                            {"head-width", "16"},
+                                            {"readout", "last"},
+                                            {"tie-weights", "yes"},
+                                            {"min-length", "20"},
+                                            {"evaluate-count", "100"},
+                                            {"readout", "cls"},
                                             {"blocks", "4"},
                                             {"activation", "gelu"},
                                             {"norm", "post"},
@@ -140,6 +146,14 @@ static void every_setting_of_a_run_counts(void **state) {
         seen[1 + i] = id_of("even-pairs", CONFIG("seed", "1", others[i][0], others[i][1]));
         for (size_t j = 0; j <= i; j++) assert_string_not_equal(seen[1 + i].text, seen[j].text);
     }
+}
+
+static void a_head_width_equal_to_the_width_is_the_default(void **state) {
+    (void)state;
+    assert_string_equal(id_of("even-pairs", CONFIG("seed", "1")).text,
+                        id_of("even-pairs", CONFIG("seed", "1", "head-width", "64")).text);
+    assert_string_equal(id_of("even-pairs", CONFIG("seed", "1", "width", "32")).text,
+                        id_of("even-pairs", CONFIG("seed", "1", "width", "32", "head-width", "32")).text);
 }
 
 /* The arithmetic is part of a run; f32 is the same everywhere, and names no architecture. */
@@ -267,6 +281,7 @@ int main(void) {
         cmocka_unit_test(the_same_run_has_one_id),
         cmocka_unit_test(every_arithmetic_has_its_ids),
         cmocka_unit_test(every_setting_of_a_run_counts),
+        cmocka_unit_test(a_head_width_equal_to_the_width_is_the_default),
         cmocka_unit_test(earlier_ids_are_as_ever),
         cmocka_unit_test(a_setting_that_is_added_changes_no_id),
         cmocka_unit_test(a_store_outlives_a_new_setting),

@@ -21,6 +21,7 @@ typedef struct sf_demand { /* what is to be computed */
     sf_optimizer optimizer;  /* of training */
     size_t moments;          /* blocks of state that the optimizer keeps */
     size_t batch, sequences; /* the largest batch; sequences of the largest dataset, if any */
+    bool evaluates_part;     /* of the training set after an epoch */
 } sf_demand;
 
 typedef struct sf_epoch_seconds { /* of an epoch of a fleet, on its device */

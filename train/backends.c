@@ -79,5 +79,6 @@ sf_demand sf_member_demand(const sf_member *member) {
                        .optimizer = (sf_optimizer)member->config.optimizer,
                        .moments = sf_optimizer_moments(&member->config),
                        .batch = sf_larger(batch, sf_smaller(SF_EVALUATION_BATCH, most)),
-                       .sequences = most};
+                       .sequences = most,
+                       .evaluates_part = member->config.evaluate_count > 0};
 }

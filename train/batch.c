@@ -48,13 +48,9 @@ sf_batch sf_batch_room_read(const sf_batch_room *room, size_t B) {
     return (sf_batch){.tokens = room->tokens, .labels = room->labels, .B = B, .last = room->last};
 }
 
-size_t sf_labels_between(const sf_dataset *set, size_t first, size_t end, const sf_shape *shape) {
-    size_t labelled = 0;
-    if (shape->readout != SF_READ_EACH) return end - first;
-    for (size_t i = first; i < end; i++) {
-        size_t count;
-        const int32_t *labels = sf_dataset_labels(set, i, &count);
-        for (size_t t = 0; t < count; t++) labelled += labels[t] != SF_NO_LABEL;
-    }
+size_t sf_labels_of(const sf_dataset *set, size_t i) {
+    size_t count, labelled = 0;
+    const int32_t *labels = sf_dataset_labels(set, i, &count);
+    for (size_t t = 0; t < count; t++) labelled += labels[t] != SF_NO_LABEL;
     return labelled;
 }

@@ -22,7 +22,7 @@ void sf_batch_room_place(const sf_batch_room *room, size_t n, const sf_run_data 
 /* The first B rows. */
 sf_batch sf_batch_room_read(const sf_batch_room *room, size_t B);
 
-/* How many labels the sequences of a set from `first` to `end` have, as the model reads them. */
-size_t sf_labels_between(const sf_dataset *set, size_t first, size_t end, const sf_shape *shape);
+/* How many labels sequence i of a set has. */
+size_t sf_labels_of(const sf_dataset *set, size_t i);
 
 #endif

@@ -70,7 +70,7 @@ static sf_status find_shape(const named_shape **out, const char *name) {
 
 static sf_status open_model(timed_model *r, const sf_benchmark *what, const sf_machine *machine) {
     const named_shape *named = NULL;
-    sf_shape shape = {.C = 64, .F = 64, .H = 1, .inverse_temperature = 1, .dropout = 0.01};
+    sf_shape shape = {.C = 64, .D = 64, .F = 64, .H = 1, .inverse_temperature = 1, .dropout = 0.01};
     SF_TRY(sf_backend_check(machine->device, what->precision));
     SF_TRY(find_shape(&named, what->shape));
     SF_TRY(sf_attention_parse(&shape.attention, what->attention));

@@ -10,6 +10,8 @@ bool sf_build_part_describe(sf_build_part *out, size_t i) {
          "install libopenmpi-dev or libmpich-dev, then configure and build again", SF_WITH_MPI},
         {"http", "the live page of 'semfocus serve'", "install libmicrohttpd-dev, then configure and build again",
          SF_WITH_HTTP},
+        {"sentencepiece", "the tokenizers unigram and bpe",
+         "install libsentencepiece-dev and g++, then configure and build again", SF_WITH_SENTENCEPIECE},
     };
     if (i >= sizeof parts / sizeof *parts) return false;
     *out = parts[i];

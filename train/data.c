@@ -1,24 +1,15 @@
 #include "train/data.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "io/regular.h"
 #include "tasks/dataset.h"
-
-#define TSV_PREFIX "tsv:"
-static const double held_out_share = 0.2; /* of a user's file without a separate held-out file */
-
-bool sf_run_data_is_tsv(const char *task) {
-    return strncmp(task, TSV_PREFIX, strlen(TSV_PREFIX)) == 0;
-}
+#include "train/own_data.h"
 
 sf_status sf_run_data_recipe(sf_config *config, const char *task) {
-    if (sf_run_data_is_tsv(task)) return SF_OK;
+    if (sf_run_data_is_own(task)) return sf_own_data_recipe(config, task);
     const sf_task *found;
     SF_TRY(sf_task_find(&found, task));
     return sf_config_apply_recipe(config, sf_task_describe(found).recipe);
@@ -37,10 +28,10 @@ static sf_status refuse_given(const sf_config *config, const char *const *names,
 
 static sf_status check_swap(const char *task, const sf_config *config) {
     if (config->swap_sample < 0) return SF_OK;
-    if (sf_run_data_is_tsv(task))
+    if (sf_run_data_is_own(task))
         return sf_fail_on(
             SF_BAD_INPUT, "swap-sample",
-            "swap-sample needs a built-in task, which can draw another sequence; for tsv: data leave it out "
+            "swap-sample needs a built-in task, which can draw another sequence; for your own data leave it out "
             "and train on a second file with another row in its place");
     if (config->swap_sample >= config->train_count)
         return sf_fail_on(SF_BAD_INPUT, "swap-sample",
@@ -58,19 +49,38 @@ static sf_status check_readout(const char *task, bool labels_each, const sf_conf
                       "readout is each but '%s' has one label per sequence; use mean, last or cls", task);
 }
 
+/* What tied weights and a warm-up in steps need of the data. */
+static sf_status check_sizes(const sf_config *config, size_t classes, size_t tokens, size_t sequences) {
+    const size_t batch = (size_t)config->batch, steps = (sequences + batch - 1) / batch * (size_t)config->epochs;
+    if (config->tie_weights && classes > tokens)
+        return sf_fail_on(SF_BAD_INPUT, "tie-weights",
+                          "tie-weights scores label i with the vector of token i, but there are %zu labels and %zu "
+                          "tokens; leave it out",
+                          classes, tokens);
+    if (config->warmup_steps > 0 && (size_t)config->warmup_steps >= steps)
+        return sf_fail_on(SF_BAD_INPUT, "warmup-steps", "warmup-steps is %lld but must be less than all steps (%zu)",
+                          (long long)config->warmup_steps, steps);
+    return SF_OK;
+}
+
 sf_status sf_run_data_check(const char *task, const sf_config *config) {
-    static const char *const only_tsv[] = {"classes", NULL};
+    static const char *const only_own[] = {"classes", "tokenizer", "context", "tokens", "label", NULL};
     static const char *const only_tasks[] = {"pairs", "noise", "writes", "group", NULL};
-    static const char *const only_sampled[] = {"length", "train-count", "heldout-count", NULL};
+    static const char *const only_sampled[] = {"length", "min-length", "train-count", "heldout-count", NULL};
     SF_TRY(check_swap(task, config));
-    if (sf_run_data_is_tsv(task)) {
+    if (sf_run_data_is_own(task)) {
+        SF_TRY(sf_own_data_check(task, config));
         SF_TRY(refuse_given(config, only_tasks, "belongs to a built-in task"));
-        return refuse_given(config, only_sampled, "belongs to built-in tasks; tsv: data has what its files hold");
+        return refuse_given(config, only_sampled, "belongs to built-in tasks; your own data has what its files hold");
     }
     const sf_task *found;
     SF_TRY(sf_task_find(&found, task));
-    SF_TRY(refuse_given(config, only_tsv, "is known for a built-in task and set only for tsv: data"));
+    SF_TRY(refuse_given(config, only_own, "is known for a built-in task and set only for your own data"));
     SF_TRY(check_readout(task, sf_task_labels_each(found), config));
+    const sf_task_options options = sf_task_options_of(config);
+    sf_task_info info;
+    SF_TRY(sf_task_describe_with(&info, found, &options));
+    SF_TRY(check_sizes(config, (size_t)info.classes, (size_t)info.pad + 1, (size_t)config->train_count));
     return sf_task_check(found, config);
 }
 
@@ -81,6 +91,7 @@ static sf_sampling sampling_of(const sf_task *task, sf_split split, const sf_con
                          .seed = sf_run_data_seed(config),
                          .count = (size_t)(split == SF_TRAINING ? config->train_count : config->heldout_count),
                          .length = (size_t)config->length,
+                         .shortest = (size_t)config->min_length,
                          .options = options};
 }
 
@@ -105,61 +116,6 @@ static sf_status swap_one(sf_run_data *data, const char *task, const sf_config *
     const sf_task_options options = sf_task_options_of(config);
     const sf_sampling what = sampling_of(found, SF_TRAINING, config, &options);
     return sf_dataset_redraw(&data->training, &what, (size_t)config->swap_sample, data->longest);
-}
-
-static int32_t greater(int32_t a, int32_t b) {
-    return a > b ? a : b;
-}
-
-/* Vocabulary and classes: as set, else one more than the largest seen. */
-static sf_status size_up(sf_run_data *data, const sf_config *config) {
-    const int32_t token = greater(sf_dataset_largest_token(data->training), sf_dataset_largest_token(data->heldout));
-    const int32_t label = greater(sf_dataset_largest_label(data->training), sf_dataset_largest_label(data->heldout));
-    data->pad = config->vocab > 0 ? (int32_t)config->vocab : token + 1;
-    data->classes = config->classes > 0 ? (size_t)config->classes : (size_t)label + 1;
-    if (token >= data->pad)
-        return sf_fail_on(SF_BAD_INPUT, "vocab",
-                          "token id %d is in the data but vocab is %d; ids must be below it: raise vocab", token,
-                          data->pad);
-    if ((size_t)label >= data->classes)
-        return sf_fail_on(SF_BAD_INPUT, "classes",
-                          "label %d is in the data but classes is %zu; labels must be below it: raise classes", label,
-                          data->classes);
-    return SF_OK;
-}
-
-static sf_status read_both(sf_run_data *data, const char *names, const sf_config *config, const atomic_int *stop) {
-    char path[4096], *heldout;
-    if (strlen(names) >= sizeof path)
-        return sf_fail(SF_BAD_INPUT, "the file names after tsv: must be shorter than %zu characters", sizeof path);
-    strcpy(path, names);
-    heldout = strchr(path, ',');
-    if (heldout != NULL) *heldout++ = '\0';
-    if (*path == '\0' || (heldout != NULL && *heldout == '\0'))
-        return sf_fail(SF_BAD_INPUT, "'tsv:%s' lacks a file name; write tsv:TRAIN.tsv or tsv:TRAIN.tsv,HELDOUT.tsv",
-                       names);
-
-    if (strcmp(path, "-") == 0 || (heldout != NULL && strcmp(heldout, "-") == 0))
-        return sf_fail(SF_BAD_INPUT,
-                       "'tsv:%s' names standard input, but training reads its data more than once; use a file", names);
-
-    SF_TRY(sf_check_regular(path, "training reads its data more than once"));
-    if (heldout != NULL) {
-        SF_TRY(sf_check_regular(heldout, "training reads its data more than once"));
-        if (config->data_seed >= 0)
-            return sf_fail_on(SF_BAD_INPUT, "data-seed",
-                              "data-seed has no effect on tsv: data with a held-out file; leave it out");
-        SF_TRY(sf_dataset_read_until(&data->training, path, stop));
-        SF_TRY(sf_dataset_read_until(&data->heldout, heldout, stop));
-    } else {
-        sf_dataset *all;
-        SF_TRY(sf_dataset_read_until(&all, path, stop));
-        const sf_status status =
-            sf_dataset_hold_out(&data->training, &data->heldout, all, sf_run_data_seed(config), held_out_share);
-        sf_dataset_destroy(all);
-        SF_TRY(sf_fail_in(status, "%s", path));
-    }
-    return size_up(data, config);
 }
 
 /* The same limit as for the setting `length`: the addresses of random numbers have no room for more. */
@@ -188,13 +144,15 @@ static sf_status check_labels(const sf_run_data *data, const char *task, const s
 sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *config, const atomic_int *stop) {
     *out = (sf_run_data){0};
     SF_TRY(sf_run_data_check(task, config));
-    sf_status status = sf_run_data_is_tsv(task) ? read_both(out, task + strlen(TSV_PREFIX), config, stop)
-                                                : sample_both(out, task, config, stop);
+    sf_status status =
+        sf_run_data_is_own(task) ? sf_own_data_open(out, task, config, stop) : sample_both(out, task, config, stop);
     if (status == SF_OK) {
         const size_t training = sf_dataset_longest(out->training), heldout = sf_dataset_longest(out->heldout);
         out->longest = training > heldout ? training : heldout;
         status = check_longest(out, task);
         if (status == SF_OK) status = check_labels(out, task, config);
+        if (status == SF_OK)
+            status = check_sizes(config, out->classes, (size_t)out->pad + 1, sf_dataset_count(out->training));
         if (status == SF_OK && config->swap_sample >= 0) status = swap_one(out, task, config);
     }
     if (status != SF_OK) sf_run_data_close(out);
@@ -204,6 +162,7 @@ sf_status sf_run_data_open(sf_run_data *out, const char *task, const sf_config *
 void sf_run_data_close(sf_run_data *data) {
     sf_dataset_destroy(data->training);
     sf_dataset_destroy(data->heldout);
+    sf_own_data_close(data);
     *data = (sf_run_data){0};
 }
 
@@ -224,23 +183,4 @@ void sf_epoch_order(uint32_t *order /* [count] */, size_t count, uint32_t seed, 
         order[i - 1] = order[j];
         order[j] = last;
     }
-}
-
-static void absolute(char out[SF_PATH_SIZE], const char *path) {
-    char *real = realpath(path, NULL);
-    snprintf(out, SF_PATH_SIZE, "%s", real != NULL ? real : path);
-    free(real);
-}
-
-const char *sf_run_data_place(char out[SF_PATH_SIZE], const char *task) {
-    if (!sf_run_data_is_tsv(task)) return task;
-    char first[SF_PATH_SIZE], names[SF_PATH_SIZE], second[SF_PATH_SIZE];
-    snprintf(names, sizeof names, "%s", task + strlen(TSV_PREFIX));
-    char *heldout = strchr(names, ',');
-    if (heldout != NULL) *heldout++ = '\0';
-    absolute(first, names);
-    absolute(second, heldout != NULL ? heldout : "");
-    const int used = snprintf(out, SF_PATH_SIZE, TSV_PREFIX "%s%s%s", first, heldout != NULL ? "," : "",
-                              heldout != NULL ? second : "");
-    return used > 0 && used < SF_PATH_SIZE ? out : task;
 }

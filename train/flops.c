@@ -3,7 +3,7 @@
 #include "base/sizes.h"
 
 sf_flops sf_flops_of(const sf_shape *s, double scored, double kept) {
-    const double heads = (double)(s->H * s->C), C = (double)s->C, F = (double)s->F;
+    const double heads = (double)(s->H * s->D), C = (double)s->C, F = (double)s->F;
     const double linear = 2 * (4 * C * heads + 2 * C * F), positions = (double)(s->T * s->L);
     return (sf_flops){.forward = positions * (linear + 2 * heads * (scored + kept)),
                       .training = positions * (3 * linear + 2 * heads * (6 * kept + (scored - kept)))};
@@ -14,6 +14,7 @@ sf_flops sf_flops_of_run(const sf_config *config, const char *spelling) {
                             .C = (size_t)config->width,
                             .F = (size_t)config->mlp_width,
                             .H = (size_t)config->heads,
+                            .D = (size_t)(config->head_width > 0 ? config->head_width : config->width),
                             .L = (size_t)config->blocks};
     const double all = (double)shape.T;
     sf_attention attention;

@@ -7,6 +7,7 @@
 #include "kernels/reference/reference.h"
 #include "train/evaluator.h"
 #include "train/golden_file.h"
+#include "train/golden_support.h"
 #include "train/optimizer.h"
 
 /* One implementation: loss, logits and gradient of its weights, in double. */
@@ -156,8 +157,7 @@ static sf_status check_exactly(sf_golden_path *path, engine *e, const sf_golden_
         compare(path, "losses", e->loss, g->losses[step], 0);
         if (step == 0) {
             const double floor = 1e-2 * largest_of(g->logits, sf_golden_logits(g));
-            for (size_t i = 0; i < sf_golden_logits(g); i++)
-                compare(path, "logits", e->logits[i], g->logits[i], floor);
+            for (size_t i = 0; i < sf_golden_logits(g); i++) compare(path, "logits", e->logits[i], g->logits[i], floor);
             compare(path, "grad_norm", norm_of(e->gradient, g->model.size), g->gradient_norm, 0);
             compare_gradient(path, g, e->gradient);
         }
@@ -170,10 +170,26 @@ static sf_status check_exactly(sf_golden_path *path, engine *e, const sf_golden_
 
 typedef struct choices {
     const sf_shape *shape;
+    sf_precision precision;
     bool *kept;     /* [B,L,H,T,T]; NULL: no keys are chosen */
     bool *active;   /* [B,L,T,F] */
     uint32_t *room; /* [2T] */
+    double *scores; /* [SF_MOST_TRANSFORMS+2,T] */
 } choices;
+
+/* The keys that reach the context of a query; returns their number. */
+static size_t list_kept(const choices *c, const sf_attention_view *view, size_t head, size_t query) {
+    const sf_shape *s = c->shape;
+    size_t count;
+    if (sf_view_has_choices(view)) {
+        const uint32_t *chosen = sf_view_chosen(&count, c->room, view, s->T, head, query);
+        if (chosen != c->room) memcpy(c->room, chosen, count * sizeof *chosen);
+    } else {
+        count = sf_attention_keep(c->room, &s->attention, query, s->T, NULL, NULL);
+    }
+    if (!sf_has_support(&s->attention)) return count;
+    return sf_keep_support(c->room, count, view, s, head, query, c->precision, c->scores);
+}
 
 static void see_choices(void *context, size_t worker, const sf_attention_view *view) {
     const choices *c = context;
@@ -184,20 +200,21 @@ static void see_choices(void *context, size_t worker, const sf_attention_view *v
         c->active[slot * s->T * s->F + i] = view->hidden[i / s->F * Fp + i % s->F] > 0;
     for (size_t i = 0; i < s->H * s->T && c->kept != NULL; i++) {
         bool *row = c->kept + (slot * s->H * s->T + i) * s->T;
-        size_t count;
-        const uint32_t *chosen = sf_view_chosen(&count, c->room, view, s->T, i / s->T, i % s->T);
+        const size_t count = list_kept(c, view, i / s->T, i % s->T);
         memset(row, 0, s->T * sizeof *row);
-        for (size_t n = 0; n < count; n++) row[chosen[n]] = true;
+        for (size_t n = 0; n < count; n++) row[c->room[n]] = true;
     }
 }
 
-/* The share of queries that keep the keys that the reference chooses by itself. */
+/* The share of queries that keep the keys that the reference chooses by itself. Not of a support: the reference keeps
+ * keys without weight, too. */
 static double equal_share(engine *reference, const choices *c, const sf_golden_file *g) {
     const sf_shape *s = c->shape;
     const sf_batch batch = batch_of(g);
     const size_t queries = s->H * s->T;
     size_t equal = 0;
-    for (size_t n = 0; n < g->B && c->kept != NULL; n++) {
+    if (c->kept == NULL || sf_has_support(&g->model.shape.attention)) return 1;
+    for (size_t n = 0; n < g->B; n++) {
         const sf_batch one = sf_batch_part(&batch, s, n, 1);
         sf_reference_run(reference->reference, &reference->loss, reference->logits, NULL, reference->params, &one,
                          &(sf_moment){.first_sample = (uint32_t)n});
@@ -208,7 +225,7 @@ static double equal_share(engine *reference, const choices *c, const sf_golden_f
                 equal += memcmp(ours + i * s->T, theirs + i * s->T, s->T * sizeof *ours) == 0;
         }
     }
-    return c->kept != NULL ? (double)equal / (double)(g->B * s->L * queries) : 1;
+    return (double)equal / (double)(g->B * s->L * queries);
 }
 
 typedef struct distance { /* squares, summed over a tensor */
@@ -268,20 +285,25 @@ static sf_status compare_rounded(sf_golden *out, engine *reference, engine *devi
     return SF_OK;
 }
 
-static sf_status check_rounded(sf_golden *out, engine *device, const sf_golden_file *g) {
+static sf_status check_rounded(sf_golden *out, engine *device, const sf_golden_file *g, sf_precision precision) {
     const sf_shape *s = &g->model.shape;
+    const bool support = sf_has_support(&s->attention);
+    sf_golden_file followed = *g;
+    if (support) followed.model.shape.attention.weighting = &sf_weighting_given_support;
     engine reference = {0};
-    choices c = {.shape = s};
-    sf_status status = open_reference(&reference, g);
+    choices c = {.shape = s, .precision = precision};
+    sf_status status = open_reference(&reference, &followed);
     if (status == SF_OK) status = SF_NEW(&c.active, g->B * s->L * s->T * s->F);
     if (status == SF_OK) status = SF_NEW(&c.room, 2 * s->T);
-    if (status == SF_OK && sf_attention_selects_by(&s->attention) != SF_BY_POSITION)
+    if (status == SF_OK) status = SF_NEW(&c.scores, (SF_MOST_TRANSFORMS + 2) * s->T);
+    if (status == SF_OK && (support || sf_attention_selects_by(&s->attention) != SF_BY_POSITION))
         status = SF_NEW(&c.kept, g->B * s->L * s->H * s->T * s->T);
     if (status == SF_OK) status = compare_rounded(out, &reference, device, &c, g);
     close_engine(&reference);
     sf_release(c.active);
     sf_release(c.kept);
     sf_release(c.room);
+    sf_release(c.scores);
     return status;
 }
 
@@ -292,7 +314,7 @@ static sf_status check(sf_golden *out, engine *reference, engine *device, const 
     SF_TRY(open_reference(reference, g));
     SF_TRY(check_exactly(&out->reference, reference, g));
     SF_TRY(open_device(device, g, machine, precision));
-    return precision == SF_F32 ? check_exactly(&out->computed, device, g) : check_rounded(out, device, g);
+    return precision == SF_F32 ? check_exactly(&out->computed, device, g) : check_rounded(out, device, g, precision);
 }
 
 sf_status sf_golden_check(sf_golden *out, const char *path, sf_precision precision, const sf_execution *execution) {

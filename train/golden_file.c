@@ -95,7 +95,7 @@ static sf_status read_shape(sf_golden_file *g) {
         return sf_fail(SF_BAD_INPUT, "its metadata has readout 'cls'; golden files have mean, last or each");
     shape.V = (size_t)(vocab + globals);
     shape.T = (size_t)(length + globals);
-    shape.C = (size_t)width;
+    shape.C = shape.D = (size_t)width;
     shape.F = (size_t)mlp;
     shape.H = (size_t)heads;
     shape.L = (size_t)blocks;

@@ -14,8 +14,10 @@ struct sf_shared_data {
 static bool same_data(const sf_config *a, const sf_config *b) {
     return sf_run_data_seed(a) == sf_run_data_seed(b) && a->length == b->length && a->train_count == b->train_count &&
            a->heldout_count == b->heldout_count && a->vocab == b->vocab && a->classes == b->classes &&
-           a->swap_sample == b->swap_sample && a->pairs == b->pairs && a->group == b->group && a->noise == b->noise &&
-           a->writes == b->writes;
+           a->swap_sample == b->swap_sample && a->min_length == b->min_length && a->pairs == b->pairs &&
+           a->group == b->group && a->noise == b->noise && a->writes == b->writes && a->readout == b->readout &&
+           a->context == b->context && strcmp(a->tokenizer, b->tokenizer) == 0 &&
+           strcmp(a->tokens_column, b->tokens_column) == 0 && strcmp(a->label_column, b->label_column) == 0;
 }
 
 static sf_status open_data(sf_member *member, const char *task, sf_member *const *others, size_t count,
@@ -60,11 +62,13 @@ static sf_status open_member(sf_member *member, const char *task, sf_member *con
         .C = (size_t)config->width,
         .F = (size_t)config->mlp_width,
         .H = (size_t)config->heads,
+        .D = (size_t)(config->head_width > 0 ? config->head_width : config->width),
         .L = (size_t)config->blocks,
         .classes = member->data->classes,
         .activation = (sf_activation)config->activation,
         .norm = (sf_norm)config->norm,
         .readout = (sf_readout)config->readout,
+        .tied = config->tie_weights != 0,
         .inverse_temperature = config->inverse_temperature,
         .dropout = config->dropout,
         .attention = attention,

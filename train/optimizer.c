@@ -80,7 +80,8 @@ double sf_learning_rate(const sf_config *config, size_t epoch, size_t step, size
         return config->lr * sf_pow(config->gamma, (double)(epoch - 1));
     case SF_COSINE: {
         const double steps = (double)steps_per_epoch, now = (double)(epoch - 1) * steps + (double)step;
-        const double warm = (double)config->warmup * steps, all = (double)config->epochs * steps;
+        const double warm = (double)config->warmup * steps + (double)config->warmup_steps,
+                     all = (double)config->epochs * steps;
         if (now < warm) return config->lr * (now + 1) / warm;
         return config->lr * 0.5 * (1 + sf_cos(M_PI * (now - warm) / (all - warm)));
     }

@@ -9,6 +9,7 @@
 #include "semfocus/bindings.h"
 #include "semfocus/build_parts.h"
 #include "semfocus/criterion.h"
+#include "semfocus/describe.h"
 #include "semfocus/export.h"
 #include "semfocus/files.h"
 #include "semfocus/fleet.h"
@@ -24,6 +25,7 @@
 #include "semfocus/ranks.h"
 #include "semfocus/raw_attention.h"
 #include "semfocus/report.h"
+#include "semfocus/serve.h"
 #include "semfocus/session.h"
 #include "semfocus/settings.h"
 #include "semfocus/shard.h"
@@ -33,6 +35,7 @@
 #include "semfocus/suggest.h"
 #include "semfocus/task.h"
 #include "semfocus/tensorboard.h"
+#include "semfocus/text.h"
 #include "semfocus/theory.h"
 #include "semfocus/version.h"
 

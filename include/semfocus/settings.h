@@ -47,23 +47,28 @@ typedef enum sf_paper_scale { SF_SMOKE, SF_LAPTOP, SF_PAPER, SF_SCALES } sf_pape
 /* What defines a run. */
 typedef struct sf_config {
     /* data */
-    int64_t seed, data_seed, length, train_count, heldout_count, vocab, classes, swap_sample;
+    int64_t seed, data_seed, length, min_length, train_count, heldout_count, vocab, classes, swap_sample;
     int64_t pad; /* sf_pad */
+    /* text and tables; empty and 0: as suits the data */
+    char tokenizer[SF_TEXT_SIZE], tokens_column[SF_TEXT_SIZE], label_column[SF_TEXT_SIZE];
+    int64_t context;
     /* of single tasks */
     int64_t pairs, group; /* group: sf_finite_group */
     double noise, writes;
     /* model */
     char attention[SF_TEXT_SIZE];
-    int64_t width, mlp_width, heads, blocks;
-    int64_t activation, norm; /* sf_activation, sf_norm */
-    int64_t causal, readout;  /* readout: sf_readout */
+    int64_t width, mlp_width, heads, head_width, blocks; /* head_width 0: the width */
+    int64_t activation, norm;                            /* sf_activation, sf_norm */
+    int64_t causal, readout;                             /* readout: sf_readout */
+    int64_t tie_weights;
     double dropout, inverse_temperature;
     /* training */
     int64_t optimizer, schedule; /* sf_optimizer, sf_schedule */
     double lr, gamma, momentum, weight_decay, beta1, beta2, epsilon, clip, stop_at;
-    int64_t batch, epochs, warmup;
-    int64_t precision;     /* sf_precision */
-    char architecture[16]; /* of the GPU whose tensor cores compute bf16 or tf32: sm_90; empty: none */
+    int64_t batch, epochs, warmup, warmup_steps;
+    int64_t evaluate_count; /* 0: all training sequences */
+    int64_t precision;      /* sf_precision */
+    char architecture[16];  /* of the GPU whose tensor cores compute bf16 or tf32: sm_90; empty: none */
     sf_given given;
 } sf_config;
 
@@ -105,6 +110,10 @@ typedef struct sf_options {
     char into[SF_PATH_SIZE], tensorboard[SF_PATH_SIZE], against[SF_PATH_SIZE];
     char name[SF_TEXT_SIZE]; /* of the runs that are trained */
     int64_t archived, add_seeds, port;
+    char prompt[SF_PATH_SIZE];
+    int64_t new_tokens, top;
+    double temperature;
+    int64_t describe;
     sf_given given;
 } sf_options;
 
@@ -138,7 +147,9 @@ typedef enum sf_setting_group {
     SF_GROUP_MERGE = 16777216,   /* where stores are joined */
     SF_GROUP_COMPARE = 33554432, /* which stores are compared */
     SF_GROUP_SERVE = 67108864,   /* where the live page is */
-    SF_GROUP_TASK = 134217728    /* of single tasks: which variant of them */
+    SF_GROUP_TASK = 134217728,   /* of single tasks: which variant of them */
+    SF_GROUP_GENERATE = 1 << 28, /* what a model of text writes */
+    SF_GROUP_DESCRIBE = 1 << 29  /* what is said about data */
 } sf_setting_group;
 
 /* What a run depends on, and what a study takes: on the command line and in a file. */

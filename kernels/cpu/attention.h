@@ -23,6 +23,8 @@
 #define sf_row_factors            ISA(sf_row_factors)
 #define sf_row_score              ISA(sf_row_score)
 #define sf_row_scores_backward    ISA(sf_row_scores_backward)
+#define sf_blocks_forward         ISA(sf_blocks_forward)
+#define sf_blocks_backward        ISA(sf_blocks_backward)
 #define sf_lists_score            ISA(sf_lists_score)
 #define sf_lists_mix              ISA(sf_lists_mix)
 #define sf_lists_slopes           ISA(sf_lists_slopes)
@@ -44,8 +46,8 @@ typedef struct sf_head {
     const sf_job *job;
     size_t first_query, queries; /* that are computed; the dense kernel computes all */
     const sf_trace *trace;
-    size_t stride;         /* of q, k, v rows: 3 * H * Cp */
-    size_t context_stride; /* H * Cp */
+    size_t stride;         /* of q, k, v rows: 3 * H * Dp */
+    size_t context_stride; /* H * Dp */
     size_t block, slot;    /* slot: sequence * H + head */
     const float *q, *k, *v;
     float *context;
@@ -56,6 +58,7 @@ typedef struct sf_head {
     bool saved;                 /* thresholds of an earlier pass are there */
     const sf_head_state *state; /* for selectors that use vectors or prepare() */
     atomic_size_t *turns;       /* of parts that add to dk and dv; NULL: nobody else does */
+    size_t part;                /* the number of this one */
 } sf_head;
 
 /* score_scale * k, transposed: the right factor in scores = queries times keys. */
@@ -88,6 +91,9 @@ typedef struct sf_opened_head {
 } sf_opened_head;
 void sf_rowwise_open(sf_opened_head *out, const sf_head *head);
 size_t sf_rowwise_keep(uint32_t *kept /* [2T] */, const sf_opened_head *opened, size_t query);
+/* The rowwise kernel of blocktopk, where the plan says so. */
+void sf_blocks_forward(const sf_opened_head *opened);
+void sf_blocks_backward(const sf_head *head);
 /* For weightings over the whole matrix. */
 void sf_matrix_forward(const sf_head *head);
 void sf_matrix_backward(const sf_head *head);
@@ -146,9 +152,9 @@ void sf_lists_queries_backward(const sf_row *rows, size_t count, const sf_head *
 void sf_lists_keys_backward(const sf_row *rows, const sf_row *through, size_t count, const sf_head *head);
 
 /* Turns queries and keys of some rows in place, as the transforms of queries and keys say, and back. */
-void sf_turn(float *qkv /* [R,3,H,Cp] */, float *norms /* [R,2,H] */, const sf_cpu_plan *plan, size_t first_row,
+void sf_turn(float *qkv /* [R,3,H,Dp] */, float *norms /* [R,2,H] */, const sf_cpu_plan *plan, size_t first_row,
              size_t R);
-void sf_turn_backward(float *dqkv /* [R,3,H,Cp] */, const float *qkv, const float *norms, const sf_cpu_plan *plan,
+void sf_turn_backward(float *dqkv /* [R,3,H,Dp] */, const float *qkv, const float *norms, const sf_cpu_plan *plan,
                       size_t first_row, size_t R);
 
 #endif

@@ -2,6 +2,8 @@
  * after the selection touches only the kept keys. Softmax and top-k have fast paths; everything else goes through the
  * vtables of attention/, in double. */
 #include "kernels/cpu/attention.h"
+
+#include "attention/room.h"
 #include "kernels/cpu/kept_row.h"
 #include "kernels/cpu/selection.h"
 
@@ -48,14 +50,14 @@ static void select_by_score(const sf_head *head, sf_right keys_t) {
     const sf_cpu_plan *plan = head->job->plan;
     float *tile = head->job->work->tile;
     const sf_attention *attention = &plan->model->shape.attention;
-    const size_t T = plan->model->shape.T, Cp = plan->rows.Cp, Tp = plan->rows.Tp;
+    const size_t T = plan->model->shape.T, Dp = plan->rows.Dp, Tp = plan->rows.Tp;
     const size_t K = plan->pattern.offsets[1];
     const bool greatest = attention->selector == &sf_selector_topk;
     const bool fast = K <= SF_FAST_TOPK_MOST && head->trace->counts == NULL && attention->globals == 0 &&
                       (greatest || attention->selector == &sf_selector_bottomk);
     const size_t first = head->first_query;
     sf_gemm(tile, Tp, sf_upright(head->q + first * head->stride, head->stride), keys_t, NULL, false, head->queries, Tp,
-            Cp);
+            Dp);
     if (fast) sf_select(selected_keys(head, first), tile, Tp, greatest, head->queries, T, K);
     for (size_t i = 0; i < head->queries; i++) {
         const float *scores = tile + i * Tp;
@@ -232,17 +234,17 @@ INLINE void attend_to_kept(const sf_head *head, size_t N) {
 /* Queries of a head, at most a tile of them. */
 static void forward_tile(const sf_head *head, sf_right keys_t) {
     const bool by_score = selects_by(head, SF_BY_SCORE), chooses = selects_by(head, SF_BY_CHANCE | SF_BY_VECTORS);
-    const size_t Cp = head->job->plan->rows.Cp, end = head->first_query + head->queries;
+    const size_t Dp = head->job->plan->rows.Dp, end = head->first_query + head->queries;
     if (by_score) select_by_score(head, keys_t);
     for (size_t i = head->first_query; i < end && chooses && !by_score; i++) {
         if (sf_stop_asked(head->job->stop)) return; /* nothing is chosen for the rest */
         select_generic(selected_keys(head, i), head, NULL, i);
     }
     draw_factors(head);
-    if (Cp == COMMON_N)
+    if (Dp == COMMON_N)
         attend_to_kept(head, COMMON_N);
     else
-        attend_to_kept(head, Cp);
+        attend_to_kept(head, Dp);
 }
 
 typedef struct shared_head { /* a part of it is a tile of queries */
@@ -264,28 +266,30 @@ static void forward_parts(sf_offer *offer, const sf_workspace *mine) {
     }
 }
 
-static void widen(double *out /* [T,C] */, const float *rows, size_t stride, size_t T, size_t C) {
+static void widen(double *out /* [T,D] */, const float *rows, size_t stride, size_t T, size_t D) {
     for (size_t t = 0; t < T; t++)
-        for (size_t c = 0; c < C; c++) out[t * C + c] = rows[t * stride + c];
+        for (size_t c = 0; c < D; c++) out[t * D + c] = rows[t * stride + c];
 }
 
 void sf_prepare_selection(sf_head_state *out, const sf_head *head) {
     const sf_shape *s = &head->job->plan->model->shape;
     const sf_workspace *work = head->job->work;
     if (selects_by(head, SF_BY_VECTORS | SF_BY_ALL_SCORES)) {
-        widen(work->vectors[0], head->q, head->stride, s->T, s->C);
-        widen(work->vectors[1], head->k, head->stride, s->T, s->C);
+        widen(work->vectors[0], head->q, head->stride, s->T, s->D);
+        widen(work->vectors[1], head->k, head->stride, s->T, s->D);
     }
-    *out = (sf_head_state){.input = {.D = s->C,
+    *out = (sf_head_state){.input = {.D = s->D,
                                      .block = head->block,
                                      .head = head->slot % s->H,
                                      .heads = s->H,
                                      .queries = work->vectors[0],
                                      .keys = work->vectors[1],
-                                     .stride = s->C,
+                                     .stride = s->D,
                                      .score_scale = head->job->plan->score_scale},
                            .scratch = work->scratch};
+    sf_preparation_obey(head->job->stop);
     sf_head_prepare(out, &s->attention, s->T, head->key_index);
+    sf_preparation_obey(NULL);
 }
 
 void sf_kept_forward(const sf_head *head) {
@@ -301,9 +305,9 @@ void sf_kept_forward(const sf_head *head) {
 }
 
 void sf_kept_clear(const sf_head *head, size_t first_key, size_t keys) {
-    const size_t Cp = head->job->plan->rows.Cp;
+    const size_t Dp = head->job->plan->rows.Dp;
     for (size_t j = first_key; j < first_key + keys; j++) {
-        for (size_t c = 0; c < Cp; c += VL) {
+        for (size_t c = 0; c < Dp; c += VL) {
             store(head->dk + j * head->stride + c, splat(0.0F));
             store(head->dv + j * head->stride + c, splat(0.0F));
         }
@@ -347,8 +351,8 @@ INLINE void backward_of_kept(const sf_head *head, size_t N) {
 }
 
 void sf_kept_backward(const sf_head *head) {
-    if (head->job->plan->rows.Cp == COMMON_N)
+    if (head->job->plan->rows.Dp == COMMON_N)
         backward_of_kept(head, COMMON_N);
     else
-        backward_of_kept(head, head->job->plan->rows.Cp);
+        backward_of_kept(head, head->job->plan->rows.Dp);
 }

@@ -40,12 +40,12 @@ static void walk(const sf_row *rows, size_t count, const sf_head *head, take_pie
 }
 
 static void score_piece(const sf_row *row, size_t from, size_t to, const sf_head *head) {
-    const size_t Cp = head->job->plan->rows.Cp;
+    const size_t Dp = head->job->plan->rows.Dp;
     const float *q = head->q + row->query * head->stride;
-    if (Cp == COMMON_N)
+    if (Dp == COMMON_N)
         dots_of(row->scores + from, q, head->k, head->stride, row->keys + from, to - from, COMMON_N);
     else
-        dots_of(row->scores + from, q, head->k, head->stride, row->keys + from, to - from, Cp);
+        dots_of(row->scores + from, q, head->k, head->stride, row->keys + from, to - from, Dp);
     for (size_t n = from; n < to; n++) row->scores[n] *= head->job->plan->score_scale;
 }
 
@@ -54,12 +54,12 @@ void sf_lists_score(const sf_row *rows, size_t count, const sf_head *head) {
 }
 
 static void mix_piece(const sf_row *row, size_t from, size_t to, const sf_head *head) {
-    const size_t Cp = head->job->plan->rows.Cp;
+    const size_t Dp = head->job->plan->rows.Dp;
     float *context = head->context + row->query * head->context_stride;
-    if (Cp == COMMON_N)
+    if (Dp == COMMON_N)
         mix_more(context, head->v, head->stride, row->keys + from, row->weights + from, to - from, from > 0, COMMON_N);
     else
-        mix_more(context, head->v, head->stride, row->keys + from, row->weights + from, to - from, from > 0, Cp);
+        mix_more(context, head->v, head->stride, row->keys + from, row->weights + from, to - from, from > 0, Dp);
 }
 
 void sf_lists_mix(const sf_row *rows, size_t count, const sf_head *head) {
@@ -67,12 +67,12 @@ void sf_lists_mix(const sf_row *rows, size_t count, const sf_head *head) {
 }
 
 static void slopes_piece(const sf_row *row, size_t from, size_t to, const sf_head *head) {
-    const size_t Cp = head->job->plan->rows.Cp;
+    const size_t Dp = head->job->plan->rows.Dp;
     const float *dcontext = head->dcontext + row->query * head->context_stride;
-    if (Cp == COMMON_N)
+    if (Dp == COMMON_N)
         dots_of(row->slopes + from, dcontext, head->v, head->stride, row->keys + from, to - from, COMMON_N);
     else
-        dots_of(row->slopes + from, dcontext, head->v, head->stride, row->keys + from, to - from, Cp);
+        dots_of(row->slopes + from, dcontext, head->v, head->stride, row->keys + from, to - from, Dp);
     for (size_t n = from; n < to && row->factors != NULL; n++) row->slopes[n] *= row->factors[n];
 }
 
@@ -81,12 +81,12 @@ void sf_lists_slopes(const sf_row *rows, size_t count, const sf_head *head) {
 }
 
 static void query_piece(const sf_row *row, size_t from, size_t to, const sf_head *head) {
-    const size_t Cp = head->job->plan->rows.Cp;
+    const size_t Dp = head->job->plan->rows.Dp;
     float *dq = head->dq + row->query * head->stride;
-    if (Cp == COMMON_N)
+    if (Dp == COMMON_N)
         mix_more(dq, head->k, head->stride, row->keys + from, row->slopes + from, to - from, from > 0, COMMON_N);
     else
-        mix_more(dq, head->k, head->stride, row->keys + from, row->slopes + from, to - from, from > 0, Cp);
+        mix_more(dq, head->k, head->stride, row->keys + from, row->slopes + from, to - from, from > 0, Dp);
 }
 
 void sf_lists_queries_backward(const sf_row *rows, size_t count, const sf_head *head) {
@@ -94,21 +94,21 @@ void sf_lists_queries_backward(const sf_row *rows, size_t count, const sf_head *
 }
 
 static void value_piece(const sf_row *row, size_t from, size_t to, const sf_head *head) {
-    const size_t Cp = head->job->plan->rows.Cp;
+    const size_t Dp = head->job->plan->rows.Dp;
     const float *dcontext = head->dcontext + row->query * head->context_stride;
-    if (Cp == COMMON_N)
+    if (Dp == COMMON_N)
         add_to_rows(head->dv, head->stride, row->keys + from, row->weights + from, dcontext, to - from, COMMON_N);
     else
-        add_to_rows(head->dv, head->stride, row->keys + from, row->weights + from, dcontext, to - from, Cp);
+        add_to_rows(head->dv, head->stride, row->keys + from, row->weights + from, dcontext, to - from, Dp);
 }
 
 static void key_piece(const sf_row *row, size_t from, size_t to, const sf_head *head) {
-    const size_t Cp = head->job->plan->rows.Cp;
+    const size_t Dp = head->job->plan->rows.Dp;
     const float *q = head->q + row->query * head->stride;
-    if (Cp == COMMON_N)
+    if (Dp == COMMON_N)
         add_to_rows(head->dk, head->stride, row->keys + from, row->slopes + from, q, to - from, COMMON_N);
     else
-        add_to_rows(head->dk, head->stride, row->keys + from, row->slopes + from, q, to - from, Cp);
+        add_to_rows(head->dk, head->stride, row->keys + from, row->slopes + from, q, to - from, Dp);
 }
 
 /* The keys of one turn: parts follow each other at this distance. */
@@ -118,11 +118,11 @@ static size_t turn_width(size_t T) {
 }
 
 void sf_lists_keys_backward(const sf_row *rows, const sf_row *through, size_t count, const sf_head *head) {
-    const size_t T = head->job->plan->model->shape.T, width = turn_width(T), part = rows->query / SF_LIST_TILE;
+    const size_t T = head->job->plan->model->shape.T, width = turn_width(T);
     const size_t piece = sf_smaller(width, piece_for(through, count, T) / PIECE * PIECE);
     size_t of_values[SF_LIST_TILE] = {0}, of_keys[SF_LIST_TILE] = {0};
     for (size_t turn = 0; turn < T; turn += width) {
-        if (head->turns != NULL && !sf_turn_await(head->turns, part, head->job->stop)) return;
+        if (head->turns != NULL && !sf_turn_await(head->turns, head->part, head->job->stop)) return;
         for (size_t first = turn; first < sf_smaller(turn + width, T); first += piece) {
             const size_t end = sf_smaller(first + piece, turn + width);
             for (size_t i = 0; i < count; i++) {
@@ -136,6 +136,6 @@ void sf_lists_keys_backward(const sf_row *rows, const sf_row *through, size_t co
                 of_keys[i] = to;
             }
         }
-        if (head->turns != NULL) sf_turn_end(head->turns, part);
+        if (head->turns != NULL) sf_turn_end(head->turns, head->part);
     }
 }

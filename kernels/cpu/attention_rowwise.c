@@ -19,9 +19,9 @@ static const sf_row_space *space_of(const sf_head *head) {
 }
 
 void sf_score_tile(const sf_head *head, sf_right keys_t, size_t first, size_t queries) {
-    const size_t Cp = head->job->plan->rows.Cp, Tp = head->job->plan->rows.Tp;
+    const size_t Dp = head->job->plan->rows.Dp, Tp = head->job->plan->rows.Tp;
     sf_gemm(head->job->work->tile, Tp, sf_upright(head->q + first * head->stride, head->stride), keys_t, NULL, false,
-            queries, Tp, Cp);
+            queries, Tp, Dp);
 }
 
 static sf_scored_keys scored(const sf_head *head, size_t query, const uint32_t *keys, size_t count) {
@@ -127,8 +127,8 @@ void sf_row_factors(sf_row *row, const sf_head *head) {
         row->factors = NULL;
         return;
     }
-    sf_keep_factors_of(row->factors, head->drop.mask, &head->drop.index, head->job->plan->model->shape.T,
-                       (const size_t[]){0, row->count}, row->keys, row->query, 1);
+    sf_keep_factors_of_row(row->factors, head->drop.mask, &head->drop.index, head->job->plan->model->shape.T, row->keys,
+                           row->count, row->query);
 }
 
 static bool is_softmax(const sf_head *head) {
@@ -167,7 +167,7 @@ static sf_row row_at(const sf_head *head, size_t query, size_t place) {
                     .exact = space->exact + at};
 }
 
-/* Lists, weights and dropout of the head's queries, at most SF_LIST_TILE. False: told to stop. */
+/* Lists, weights and dropout of the head's queries, at most sf_list_tile. False: told to stop. */
 static bool weigh_tile(sf_row *rows, const sf_head *head, sf_right keys_t) {
     if (head->job->plan->scores_all) sf_score_tile(head, keys_t, head->first_query, head->queries);
     for (size_t i = 0; i < head->queries; i++) {
@@ -208,13 +208,14 @@ static void take_tiles(sf_offer *offer, const sf_workspace *mine) {
     const shared_head *by = offer->task;
     sf_job job = *by->head->job;
     sf_head head = *by->head;
-    const size_t end = head.first_query + head.queries;
+    const size_t end = head.first_query + head.queries, tile = sf_list_tile(job.plan, job.plan->model->shape.T);
     head.turns = job.work->rowwise.turns;
     job.work = mine;
     head.job = &job;
     for (size_t part; (part = sf_offer_next_part(offer)) < offer->parts;) {
-        head.first_query = by->head->first_query + part * SF_LIST_TILE;
-        head.queries = sf_smaller(end - head.first_query, SF_LIST_TILE);
+        head.first_query = by->head->first_query + part * tile;
+        head.queries = sf_smaller(end - head.first_query, tile);
+        head.part = part;
         by->compute(&head, by->keys_t);
     }
 }
@@ -222,7 +223,8 @@ static void take_tiles(sf_offer *offer, const sf_workspace *mine) {
 static void share_tiles(const sf_opened_head *opened, void (*compute)(const sf_head *head, sf_right keys_t)) {
     const sf_head *head = &opened->head;
     const shared_head task = {.head = head, .keys_t = opened->keys_t, .compute = compute};
-    const size_t parts = (head->queries + SF_LIST_TILE - 1) / SF_LIST_TILE;
+    const size_t tile = sf_list_tile(head->job->plan, head->job->plan->model->shape.T);
+    const size_t parts = (head->queries + tile - 1) / tile;
     sf_turns_clear(head->job->work->rowwise.turns, parts);
     sf_offer_share(head->job->offer, &task, parts, take_tiles, head->job->work);
 }
@@ -239,12 +241,19 @@ void sf_rowwise_open(sf_opened_head *out, const sf_head *head) {
 void sf_rowwise_forward(const sf_head *head) {
     sf_opened_head mine;
     sf_rowwise_open(&mine, head);
-    share_tiles(&mine, forward_tile);
+    if (head->job->plan->block_m > 0)
+        sf_blocks_forward(&mine);
+    else
+        share_tiles(&mine, forward_tile);
 }
 
 size_t sf_rowwise_keep(uint32_t *kept /* [2T] */, const sf_opened_head *opened, size_t query) {
     sf_row row = row_at(&opened->head, query, 0);
     row.keys = kept;
+    if (sf_stop_asked(opened->head.job->stop)) { /* the selection may not be prepared */
+        *kept = (uint32_t)query;
+        return 1;
+    }
     if (opened->head.job->plan->scores_all) sf_score_tile(&opened->head, opened->keys_t, query, 1);
     sf_row_select(&row, &opened->head, raw_row(&opened->head, 0));
     return row.count;
@@ -285,7 +294,7 @@ void sf_row_scores_backward(const sf_row *row, const sf_head *head, const float 
  * list of the row stay. */
 static sf_row gone_straight_through(const sf_row *row, const sf_head *head, const float *raw) {
     const sf_shape *s = &head->job->plan->model->shape;
-    const size_t Cp = head->job->plan->rows.Cp, visible = sf_attention_visible(&s->attention, row->query, s->T);
+    const size_t Dp = head->job->plan->rows.Dp, visible = sf_attention_visible(&s->attention, row->query, s->T);
     const float *dcontext = head->dcontext + row->query * head->context_stride;
     assert(raw != NULL); /* the plan scores all keys for it */
     sf_row all = *row;
@@ -298,7 +307,7 @@ static sf_row gone_straight_through(const sf_row *row, const sf_head *head, cons
     sf_row_factors(&all, head);
     for (size_t j = 0; j < visible; j++) {
         const float factor = all.factors != NULL ? all.factors[j] : 1.0F;
-        all.slopes[j] = factor * sf_dot(dcontext, head->v + j * head->stride, Cp);
+        all.slopes[j] = factor * sf_dot(dcontext, head->v + j * head->stride, Dp);
     }
     softmax_backward(all.slopes, all.weights, visible);
     return all;
@@ -329,6 +338,10 @@ static void backward_tile(const sf_head *head, sf_right keys_t) {
 
 void sf_rowwise_backward(const sf_head *head) {
     sf_opened_head mine;
+    if (head->job->plan->block_m > 0) {
+        sf_blocks_backward(head);
+        return;
+    }
     sf_rowwise_open(&mine, head);
     mine.head.saved = true;
     share_tiles(&mine, backward_tile);

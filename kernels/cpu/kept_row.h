@@ -87,9 +87,21 @@ INLINE void store_within(float *row, size_t at, size_t count, vf v) {
         store_first(row + at, v, count - at);
 }
 
+/* NaN counts only in the first place, as in a comparison one by one. */
+INLINE float largest_of(const float *row, size_t count) {
+    enum { CHAINS = 4 }; /* in a single chain every step would wait for the one before */
+    vf chains[CHAINS];
+    for (size_t i = 0; i < CHAINS; i++) chains[i] = splat(row[0]);
+    size_t n = 0;
+    for (; n + (size_t)CHAINS * VL <= count; n += (size_t)CHAINS * VL)
+        for (size_t i = 0; i < CHAINS; i++) chains[i] = max_of(load(row + n + i * VL), chains[i]);
+    for (; n + VL <= count; n += VL) chains[0] = max_of(load(row + n), chains[0]);
+    if (n < count) chains[0] = max_of(load_first(row + n, count - n, row[0]), chains[0]);
+    return max_lanes(max_of(max_of(chains[0], chains[1]), max_of(chains[2], chains[3])));
+}
+
 INLINE void softmax(float *weights, size_t count) {
-    float largest = weights[0];
-    for (size_t n = 1; n < count; n++) largest = weights[n] > largest ? weights[n] : largest;
+    const float largest = largest_of(weights, count);
     lane_sums sums = {0};
     for (size_t n = 0; n < count; n += SUM_LANES)
         for (size_t v = 0; v < SUM_VECTORS && n + v * VL < count; v++) {

@@ -40,12 +40,12 @@ static block_rows rows_of_block(const sf_job *job, size_t block) {
 static block_rows stretch_of(const block_rows *all, size_t first) {
     const sf_cpu_plan *plan = all->job->plan;
     const sf_shape *s = &plan->model->shape;
-    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
+    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HDp = plan->rows.HDp;
     block_rows at = *all;
     at.first = first;
     at.R = all->R - first < SF_GROUP_ROWS ? all->R - first : SF_GROUP_ROWS;
-    at.trace.qkv += first * 3 * HCp;
-    at.trace.context += first * HCp;
+    at.trace.qkv += first * 3 * HDp;
+    at.trace.context += first * HDp;
     if (all->job->gradient != NULL || all->job->observer != NULL) { /* otherwise all stretches use the same place */
         if (at.trace.input != NULL) at.trace.input += first * Cp;
         at.trace.normed1 += first * Cp;
@@ -60,8 +60,8 @@ static block_rows stretch_of(const block_rows *all, size_t first) {
     }
     at.x += first * Cp;
     at.dx += first * Cp;
-    at.dqkv += first * 3 * HCp;
-    at.dcontext += first * HCp;
+    at.dqkv += first * 3 * HDp;
+    at.dcontext += first * HDp;
     return at;
 }
 
@@ -132,24 +132,24 @@ static void draw(uint64_t *kept, const block_rows *at, sf_purpose purpose, size_
 static sf_head head_of(const block_rows *at, size_t sequence, size_t h, size_t first_query, size_t queries) {
     const sf_job *job = at->job;
     const sf_cpu_plan *plan = job->plan;
-    const size_t T = plan->model->shape.T, H = plan->model->shape.H, HCp = plan->rows.HCp;
-    const size_t qkv = sequence * T * 3 * HCp + h * plan->rows.Cp, context = sequence * T * HCp + h * plan->rows.Cp;
+    const size_t T = plan->model->shape.T, H = plan->model->shape.H, HDp = plan->rows.HDp;
+    const size_t qkv = sequence * T * 3 * HDp + h * plan->rows.Dp, context = sequence * T * HDp + h * plan->rows.Dp;
     return (sf_head){
         .job = job,
         .first_query = first_query,
         .queries = queries,
         .trace = &at->trace,
-        .stride = 3 * HCp,
-        .context_stride = HCp,
+        .stride = 3 * HDp,
+        .context_stride = HDp,
         .block = at->block,
         .slot = sequence * H + h,
         .q = at->trace.qkv + qkv,
-        .k = at->trace.qkv + qkv + HCp,
-        .v = at->trace.qkv + qkv + 2 * HCp,
+        .k = at->trace.qkv + qkv + HDp,
+        .v = at->trace.qkv + qkv + 2 * HDp,
         .context = at->trace.context + context,
         .dq = at->dqkv + qkv,
-        .dk = at->dqkv + qkv + HCp,
-        .dv = at->dqkv + qkv + 2 * HCp,
+        .dk = at->dqkv + qkv + HDp,
+        .dv = at->dqkv + qkv + 2 * HDp,
         .dcontext = at->dcontext + context,
         .drop = {mask_of(job), sf_moment_index(job->moment, SF_DROP_WEIGHTS, at->block, h, job->first + sequence),
                  sf_dropout_draws_per_row(T)},
@@ -210,24 +210,24 @@ static void show(const block_rows *at) {
     const sf_observer *observer = at->job->observer;
     const sf_cpu_plan *plan = at->job->plan;
     const sf_trace *t = &at->trace;
-    const size_t T = plan->model->shape.T, H = plan->model->shape.H, Cp = plan->rows.Cp, HCp = plan->rows.HCp;
+    const size_t T = plan->model->shape.T, H = plan->model->shape.H, Cp = plan->rows.Cp, HDp = plan->rows.HDp;
     for (size_t n = 0; n < at->job->n; n++) {
-        const float *q = t->qkv + n * T * 3 * HCp;
+        const float *q = t->qkv + n * T * 3 * HDp;
         const float *input = plan->model->shape.norm == SF_PRE_NORM ? t->normed1 : t->input;
         view_keeper keeper = {.at = at, .sequence = n, .opened = H};
         const sf_attention_view view = {.block = at->block,
                                         .sequence = at->job->first + n,
                                         .input = input + n * T * Cp,
                                         .q = q,
-                                        .k = q + HCp,
-                                        .v = q + 2 * HCp,
-                                        .stride = 3 * HCp,
+                                        .k = q + HDp,
+                                        .v = q + 2 * HDp,
+                                        .stride = 3 * HDp,
                                         .chosen = t->keys != NULL ? t->keys + n * H * plan->pattern.offsets[T] : NULL,
                                         .offsets = plan->pattern.offsets,
                                         .counts = t->counts != NULL ? t->counts + n * H * T : NULL,
                                         .keep = plan->rowwise || plan->matrix ? keep_again : NULL,
                                         .keeper = &keeper,
-                                        .context = t->context + n * T * HCp,
+                                        .context = t->context + n * T * HDp,
                                         .hidden = t->hidden + n * T * plan->rows.Fp,
                                         .attention_rstd = t->rstd1 + n * T,
                                         .mlp_rstd = t->rstd2 + n * T};
@@ -242,14 +242,14 @@ static bool turns(const sf_cpu_plan *plan) {
 static void project(const block_rows *at) {
     const sf_cpu_plan *plan = at->job->plan;
     const sf_trace *t = &at->trace;
-    const size_t Cp = plan->rows.Cp, HCp = plan->rows.HCp, R = at->R;
+    const size_t Cp = plan->rows.Cp, HDp = plan->rows.HDp, R = at->R;
     const bool pre = plan->model->shape.norm == SF_PRE_NORM;
     if (pre)
         sf_rows_norm(t->normed1, t->rstd1, at->x, (float)sf_norm_epsilon(at->block, 1), R, plan->model->shape.C);
     else
         memcpy(t->input, at->x, R * Cp * sizeof *at->x);
-    sf_gemm(t->qkv, 3 * HCp, sf_upright(pre ? t->normed1 : t->input, Cp), at->packed->qkv.at, at->packed->qkv_bias,
-            false, R, 3 * HCp, Cp);
+    sf_gemm(t->qkv, 3 * HDp, sf_upright(pre ? t->normed1 : t->input, Cp), at->packed->qkv.at, at->packed->qkv_bias,
+            false, R, 3 * HDp, Cp);
     if (turns(plan)) sf_turn(t->qkv, t->norms, plan, at->first, R);
 }
 
@@ -257,7 +257,7 @@ static void join_and_transform(const block_rows *at) {
     const sf_cpu_plan *plan = at->job->plan;
     const sf_shape *s = &plan->model->shape;
     const sf_trace *t = &at->trace;
-    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp, R = at->R;
+    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HDp = plan->rows.HDp, R = at->R;
     const float *params = at->job->params;
     float *branch = at->mine->branch, *active = at->mine->active;
     const sf_drop_mask mask = mask_of(at->job);
@@ -265,8 +265,8 @@ static void join_and_transform(const block_rows *at) {
     const float attention_epsilon = (float)sf_norm_epsilon(at->block, 1);
     const float mlp_epsilon = (float)sf_norm_epsilon(at->block, 0);
 
-    sf_gemm(branch, Cp, sf_upright(t->context, HCp), at->packed->o.at, params + at->params[SF_BO].offset, false, R, Cp,
-            HCp);
+    sf_gemm(branch, Cp, sf_upright(t->context, HDp), at->packed->o.at, params + at->params[SF_BO].offset, false, R, Cp,
+            HDp);
     draw(t->kept_attention, at, SF_DROP_ATTENTION, s->C);
     sf_rows_drop(at->x, true, branch, mask, t->kept_attention, R, s->C);
     if (!pre) {
@@ -327,7 +327,7 @@ static void bias_backward(const block_rows *at, int bias, const float *dy, size_
     end_turn(at);
 }
 
-/* Gradient of a linear layer whose outputs come in `groups` padded groups (the heads) of C rows each:
+/* Gradient of a linear layer whose outputs come in `groups` padded groups (the heads):
  * adds to weight and bias gradients; dx [R,inputs] = dy W, plus what it held if `add`. */
 static void linear_backward(float *dx, bool add, const block_rows *at, int weight, const float *dy, size_t dy_row,
                             const float *x) {
@@ -377,15 +377,15 @@ static void join_and_transform_backward(const block_rows *at) {
 static void project_backward(const block_rows *at) {
     const sf_cpu_plan *plan = at->job->plan;
     const sf_trace *t = &at->trace;
-    const size_t C = plan->model->shape.C, Cp = plan->rows.Cp, HCp = plan->rows.HCp, R = at->R;
+    const size_t C = plan->model->shape.C, Cp = plan->rows.Cp, HDp = plan->rows.HDp, R = at->R;
     float *dbranch = at->mine->dbranch;
     const bool pre = plan->model->shape.norm == SF_PRE_NORM;
     static const int projections[] = {SF_WQ, SF_WK, SF_WV};
     if (turns(plan)) sf_turn_backward(at->dqkv, t->qkv, t->norms, plan, at->first, R);
     for (size_t i = 0; i < 3; i++) {
-        const float *dy = at->dqkv + i * HCp;
-        bias_backward(at, projections[i] + 1, dy, 3 * HCp, HCp);
-        linear_backward(dbranch, i > 0, at, projections[i], dy, 3 * HCp, pre ? t->normed1 : t->input);
+        const float *dy = at->dqkv + i * HDp;
+        bias_backward(at, projections[i] + 1, dy, 3 * HDp, HDp);
+        linear_backward(dbranch, i > 0, at, projections[i], dy, 3 * HDp, pre ? t->normed1 : t->input);
     }
     if (pre)
         sf_rows_norm_backward(at->dx, dbranch, t->normed1, t->rstd1, true, R, C);
@@ -511,21 +511,21 @@ static void pack_backward(sf_packed_block *packed, const sf_cpu_plan *plan, cons
 
 static void pack(sf_packed_block *packed, const sf_cpu_plan *plan, const float *params, size_t block) {
     const sf_shape *s = &plan->model->shape;
-    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
+    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, Dp = plan->rows.Dp, HDp = plan->rows.HDp;
     const sf_param *p = sf_model_block(plan->model, block);
     static const int projections[] = {SF_WQ, SF_WK, SF_WV};
     for (size_t i = 0; i < 3; i++) {
         const sf_param *weight = &p[projections[i]];
         for (size_t h = 0; h < s->H; h++)
-            sf_transpose(packed->qkv.transposed + i * HCp + h * Cp, 3 * HCp, Cp, 1.0F,
-                         params + weight->offset + h * s->C * Cp, Cp, s->C, Cp);
-        memcpy(packed->qkv_bias + i * HCp, params + p[projections[i] + 1].offset, HCp * sizeof *params);
+            sf_transpose(packed->qkv.transposed + i * HDp + h * Dp, 3 * HDp, Dp, 1.0F,
+                         params + weight->offset + h * s->D * Cp, Cp, s->D, Cp);
+        memcpy(packed->qkv_bias + i * HDp, params + p[projections[i] + 1].offset, HDp * sizeof *params);
     }
-    sf_transpose(packed->o.transposed, Cp, Cp, 1.0F, params + p[SF_WO].offset, HCp, s->C, HCp);
+    sf_transpose(packed->o.transposed, Cp, Cp, 1.0F, params + p[SF_WO].offset, HDp, s->C, HDp);
     sf_transpose(packed->w1.transposed, Fp, Fp, 1.0F, params + p[SF_W1].offset, Cp, s->F, Cp);
     sf_transpose(packed->w2.transposed, Cp, Cp, 1.0F, params + p[SF_W2].offset, Fp, s->C, Fp);
-    pack_forward(&packed->qkv, Cp, 3 * HCp);
-    pack_forward(&packed->o, HCp, Cp);
+    pack_forward(&packed->qkv, Cp, 3 * HDp);
+    pack_forward(&packed->o, HDp, Cp);
     pack_forward(&packed->w1, Cp, Fp);
     pack_forward(&packed->w2, Fp, Cp);
     pack_backward(packed, plan, params, block);

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "attention/room.h"
 #include "base/elementary.h"
 #include "base/sizes.h"
 
@@ -41,7 +42,7 @@ static bool is_dense(const sf_attention *attention) {
 static bool has_short_lists(const sf_attention *attention, size_t T) {
     if (sf_attention_keeps_visible(attention)) return false;
     if (sf_attention_selects_by(attention) == SF_BY_POSITION) return true;
-    return attention->selector->keeps_k && !attention->causal && sf_attention_most_kept(attention, T) < T;
+    return attention->selector->keeps_k && !attention->causal && sf_attention_most_kept_by(attention, 0, T) < T;
 }
 
 static bool is_rowwise(const sf_attention *attention, size_t T) {
@@ -57,16 +58,29 @@ static void choose_kernel(sf_cpu_plan *plan, const sf_attention *attention, size
                          (sf_attention_keeps_visible(attention) && (plan->rowwise || plan->matrix)));
 }
 
+/* Whether the kernel of blocktopk computes a mechanism: it stores the weights of the kept keys, so those must be few,
+ * and blocks must be whole vectors. */
+static void choose_blocks(sf_cpu_plan *plan, const sf_attention *attention, size_t T) {
+    enum { MOST_KEPT = 1024 };
+    const size_t width = (size_t)attention->arguments[0], m = (size_t)attention->arguments[1];
+    const bool plain = attention->selector == &sf_selector_blocktopk && !sf_attention_has_extras(attention) &&
+                       attention->globals == 0 && !attention->causal && !attention->straight_through &&
+                       attention->weighting == &sf_weighting_softmax && sf_attention_score_steps(attention) == 0;
+    if (!plain || width % SF_PADDING != 0 || width * m > MOST_KEPT || width * m >= T) return;
+    plan->block_width = width;
+    plan->block_m = m;
+}
+
 static sf_status find_turns(sf_cpu_plan *plan, const sf_shape *s) {
     for (size_t t = 0; t < SF_MOST_TRANSFORMS; t++) {
         const sf_attention_transform *transform = &s->attention.transforms[t];
         for (size_t i = 0; i < 2 && transform->part == &sf_transform_qknorm; i++)
-            plan->norm_factors[i] = (float)sf_qknorm_factor(transform->arguments, s->C, i == 1);
+            plan->norm_factors[i] = (float)sf_qknorm_factor(transform->arguments, s->D, i == 1);
         if (transform->part != &sf_transform_rope) continue;
-        SF_TRY(SF_NEW(&plan->angles, s->T * (s->C / 2) * 2));
-        const size_t pairs = s->C / 2;
+        SF_TRY(SF_NEW(&plan->angles, s->T * (s->D / 2) * 2));
+        const size_t pairs = s->D / 2;
         for (size_t i = 0; i < s->T * pairs; i++) {
-            const double angle = sf_rope_angle(i / pairs, i % pairs, s->C);
+            const double angle = sf_rope_angle(i / pairs, i % pairs, s->D);
             float *row = plan->angles + i / pairs * 2 * pairs;
             row[i % pairs] = (float)sf_cos(angle);
             row[pairs + i % pairs] = (float)sf_sin(angle);
@@ -75,21 +89,21 @@ static sf_status find_turns(sf_cpu_plan *plan, const sf_shape *s) {
     return SF_OK;
 }
 
-static size_t run_length(size_t run, size_t C) {
-    return run == 0 ? C + 1 : C - (run - 1);
+static size_t run_length(size_t run, size_t D) {
+    return run == 0 ? D + 1 : D - (run - 1);
 }
 
 /* fastmax with every key kept is linear in T by its features, which pays unless they are many more than the keys. */
 static sf_status slice_features(sf_cpu_plan *plan, const sf_shape *s) {
     enum { FULL = 128 };
-    const size_t features = 1 + s->C + s->C * (s->C + 1) / 2;
+    const size_t features = 1 + s->D + s->D * (s->D + 1) / 2;
     const bool all = sf_attention_keeps_visible(&s->attention) && !s->attention.causal &&
                      sf_attention_score_steps(&s->attention) == 0;
     if (!all || s->attention.weighting != &sf_weighting_fastmax || 4 * s->T < features) return SF_OK;
-    SF_TRY(SF_NEW(&plan->slices, s->C + 1));
-    for (size_t run = 0; run <= s->C;) {
+    SF_TRY(SF_NEW(&plan->slices, s->D + 1));
+    for (size_t run = 0; run <= s->D;) {
         sf_feature_slice slice = {.first = run, .at = plan->features};
-        for (; run <= s->C && slice.width < FULL; run++) slice.width += run_length(run, s->C);
+        for (; run <= s->D && slice.width < FULL; run++) slice.width += run_length(run, s->D);
         slice.end = run;
         slice.width = sf_padded(slice.width);
         plan->features += slice.width;
@@ -112,10 +126,15 @@ sf_status sf_cpu_plan_create(sf_cpu_plan **out, const sf_model *model, sf_precis
     SF_TRY(SF_NEW(&plan, 1));
     plan->model = model;
     plan->kernels = sf_cpu_kernels_for(precision);
-    plan->rows = (sf_rows){sf_padded(s->C), sf_padded(s->F), sf_padded(s->T), s->H * sf_padded(s->C)};
+    plan->rows = (sf_rows){.Cp = sf_padded(s->C),
+                           .Fp = sf_padded(s->F),
+                           .Tp = sf_padded(s->T),
+                           .Dp = sf_padded(s->D),
+                           .HDp = s->H * sf_padded(s->D)};
     plan->group = s->T < SF_GROUP_ROWS ? SF_GROUP_ROWS / s->T : 1;
     choose_kernel(plan, &s->attention, s->T);
-    plan->score_scale = (float)(s->inverse_temperature / sqrt((double)s->C));
+    choose_blocks(plan, &s->attention, s->T);
+    plan->score_scale = (float)(s->inverse_temperature / sqrt((double)s->D));
     plan->embedding_scale = (float)sqrt((double)s->C);
     sf_status status = SF_NEW(&positions, s->T * s->C);
     if (status == SF_OK) status = SF_NEW(&plan->positions, s->T * plan->rows.Cp);
@@ -150,14 +169,16 @@ void sf_cpu_plan_destroy(sf_cpu_plan *plan) {
 #define TAKE(pointer, count) (pointer) = sf_arena_take(arena, (count), sizeof *(pointer))
 
 static void lay_out_factored(sf_factored_space *f, sf_arena *arena, const sf_cpu_plan *plan) {
-    const size_t Cp = plan->rows.Cp;
+    const size_t Dp = plan->rows.Dp;
     size_t widest = 0;
     for (size_t i = 0; i < plan->slice_count; i++) widest = sf_larger(widest, plan->slices[i].width);
-    TAKE(f->features, SF_QUERY_TILE * widest);
-    TAKE(f->across, Cp * widest);
-    TAKE(f->contexts, SF_QUERY_TILE * Cp);
-    TAKE(f->row, Cp);
-    TAKE(f->dS, plan->features * Cp);
+    TAKE(f->features, SF_QUERY_TILE * widest + (size_t)(2 * SF_PADDING));
+    if (f->features != NULL) f->features += SF_PADDING;
+    TAKE(f->across, Dp * widest);
+    TAKE(f->contexts, SF_QUERY_TILE * Dp);
+    TAKE(f->row, Dp);
+    TAKE(f->done, Dp);
+    TAKE(f->dS, plan->features * Dp);
     TAKE(f->dz, plan->features);
     TAKE(f->dtotals, plan->model->shape.T);
 }
@@ -167,7 +188,8 @@ static void lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan 
     const size_t T = plan->rowwise || plan->matrix ? s->T : 0, TT = plan->matrix ? T * T : 0;
     sf_row_space *r = &w->rowwise;
     sf_matrix_space *m = &w->matrix;
-    const size_t lists = T > 0 ? SF_LIST_TILE * sf_list_row(T) : 0, steps = sf_attention_score_steps(&s->attention);
+    const size_t lists = T > 0 ? sf_list_tile(plan, T) * sf_list_row(T) : 0,
+                 steps = sf_attention_score_steps(&s->attention);
     const bool softmax = s->attention.weighting == &sf_weighting_softmax;
     TAKE(r->keys, T > 0 ? lists + sf_list_row(T) : 0);
     TAKE(r->weights, lists);
@@ -179,7 +201,7 @@ static void lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan 
     TAKE(r->exact, softmax ? 0 : lists);
     TAKE(r->all, T);
     TAKE(r->steps, (steps + 1) * T);
-    TAKE(r->turns, T > 0 ? T / SF_LIST_TILE + 1 : 0);
+    TAKE(r->turns, T > 0 ? T / sf_list_tile(plan, T) + 1 : 0);
     TAKE(m->offsets, plan->matrix ? T + 1 : 0);
     TAKE(m->keys, TT + (plan->matrix ? T : 0));
     TAKE(m->raw, TT);
@@ -188,12 +210,17 @@ static void lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan 
     TAKE(m->slopes, TT);
     TAKE(m->scratch, sf_attention_matrix_scratch(&s->attention, T));
     if (plan->slices != NULL) lay_out_factored(&w->factored, arena, plan);
+    if (plan->block_m == 0) return;
+    TAKE(w->blocked.slopes, T * plan->block_width * plan->block_m);
+    TAKE(w->blocked.first, T / plan->block_width + 2);
+    TAKE(w->blocked.places, T * plan->block_m);
 }
 
 void sf_lay_out_choices(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan) {
     const sf_shape *s = &plan->model->shape;
-    const size_t R = plan->group * s->T, Cp = plan->rows.Cp;
-    const size_t kept = plan->pattern.offsets == NULL ? 0 : plan->group * s->H * plan->pattern.offsets[s->T];
+    const size_t R = plan->group * s->T;
+    const size_t listed = plan->pattern.offsets != NULL ? plan->pattern.offsets[s->T] : 0;
+    const size_t kept = plan->group * s->H * sf_larger(listed, s->T * plan->block_width * plan->block_m);
     TAKE(t->stats, plan->dense ? 2 * s->H * R : 0);
     TAKE(t->drawn, plan->dense ? s->H * R * sf_drawn_words(s->T) : 0);
     TAKE(t->scores, plan->dense ? s->H * R * sf_scored_row(s->T) : 0);
@@ -202,25 +229,26 @@ void sf_lay_out_choices(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan) {
     if (s->attention.weighting != &sf_weighting_softmax) TAKE(t->kept_scores, kept);
     if (plan->pattern.offsets != NULL && plan->pattern.keys == NULL) TAKE(t->keys, kept);
     if (plan->rowwise && sf_saves_threshold(&s->attention)) TAKE(t->thresholds, R * s->H);
-    TAKE(t->sums, plan->slices != NULL ? plan->group * s->H * (plan->features * (Cp + 1) + s->T) : 0);
+    TAKE(t->blocks, R * s->H * plan->block_m);
+    TAKE(t->sums, plan->slices != NULL ? plan->group * s->H * (plan->features * (plan->rows.Dp + 1) + s->T) : 0);
     if (plan->pattern.varies) TAKE(t->counts, R * s->H);
 }
 
 void sf_lay_out_attention(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan) {
     const sf_shape *s = &plan->model->shape;
-    const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Tp = plan->rows.Tp;
+    const size_t R = plan->group * s->T, Dp = plan->rows.Dp, Tp = plan->rows.Tp;
     const bool by_score = plan->scores_all;
-    TAKE(w->keys_t, plan->dense || by_score ? Cp * ((s->T + 63) / 64 * 64) : 0);
-    TAKE(w->values_t, plan->dense ? Cp * ((s->T + 63) / 64 * 64) : 0);
+    TAKE(w->keys_t, plan->dense || by_score || plan->block_m > 0 ? Dp * ((s->T + 63) / 64 * 64) : 0);
+    TAKE(w->values_t, plan->dense ? Dp * ((s->T + 63) / 64 * 64) : 0);
     TAKE(w->tile, SF_QUERY_TILE * (plan->dense ? SF_KEY_TILE : by_score ? Tp : 0));
     TAKE(w->dtile, plan->dense ? (size_t)SF_QUERY_TILE * SF_KEY_TILE : 0);
     size_t (*const prepared_size)(size_t K, size_t N) = plan->kernels->prepared_size;
-    TAKE(w->across[0], plan->dense || by_score ? prepared_size(Cp, Tp) : 0);
-    TAKE(w->across[1], plan->dense ? prepared_size(Cp, Tp) : 0);
+    TAKE(w->across[0], plan->dense || by_score ? prepared_size(Dp, Tp) : 0);
+    TAKE(w->across[1], plan->dense ? prepared_size(Dp, Tp) : 0);
     for (size_t i = 0; i < 2 && plan->dense; i++) {
-        TAKE(w->upright[i], prepared_size(s->T, Cp));
-        TAKE(w->queries[i], prepared_size(SF_QUERY_TILE, Cp));
-        TAKE(w->left_queries[i], prepared_size(Cp, SF_QUERY_TILE));
+        TAKE(w->upright[i], prepared_size(s->T, Dp));
+        TAKE(w->queries[i], prepared_size(SF_QUERY_TILE, Dp));
+        TAKE(w->left_queries[i], prepared_size(Dp, SF_QUERY_TILE));
     }
     TAKE(w->turns, R / sf_smaller(SF_GROUP_ROWS, SF_QUERY_TILE) + 1);
     TAKE(w->drow, s->T);
@@ -228,7 +256,7 @@ void sf_lay_out_attention(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *p
     TAKE(w->kept, 2 * s->T);
     lay_out_rowwise(w, arena, plan);
     const bool by_vectors = (s->attention.selector->selects_by & (SF_BY_VECTORS | SF_BY_ALL_SCORES)) != 0;
-    for (size_t i = 0; i < 2; i++) TAKE(w->vectors[i], by_vectors ? s->T * s->C : 0);
-    TAKE(w->scratch, sf_head_scratch_size(&s->attention, s->T, s->C, s->H));
+    for (size_t i = 0; i < 2; i++) TAKE(w->vectors[i], by_vectors ? s->T * s->D : 0);
+    TAKE(w->scratch, sf_head_scratch_size(&s->attention, s->T, s->D, s->H));
 }
 #undef TAKE

@@ -18,12 +18,13 @@ enum {
     SF_GROUP_ROWS =
         128, /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
     SF_FAST_TOPK_MOST = 32, /* larger k go through the generic selection */
-    SF_LIST_TILE = 32       /* queries of a part of the rowwise kernel, whose lists of kept keys are held at once */
+    SF_LIST_TILE = 256      /* most queries of the rowwise kernel whose lists of kept keys are held at once */
 };
 
 typedef struct sf_rows { /* padded widths and rows of the model */
     size_t Cp, Fp, Tp;   /* C, F, T rounded up to 16 */
-    size_t HCp;          /* H * Cp: one of q, k, v */
+    size_t Dp;           /* D likewise */
+    size_t HDp;          /* H * Dp: one of q, k, v */
 } sf_rows;
 
 typedef struct sf_packed_weight { /* in the layout of a right factor */
@@ -33,11 +34,11 @@ typedef struct sf_packed_weight { /* in the layout of a right factor */
 } sf_packed_weight;
 
 typedef struct sf_packed_block { /* a block's weights as its products read them */
-    sf_packed_weight qkv;        /* [Cp,3,H,Cp]: forward, as the next three */
-    sf_packed_weight o;          /* [H,Cp,Cp] */
+    sf_packed_weight qkv;        /* [Cp,3,H,Dp]: forward, as the next three */
+    sf_packed_weight o;          /* [H,Dp,Cp] */
     sf_packed_weight w1;         /* [Cp,Fp] */
     sf_packed_weight w2;         /* [Fp,Cp] */
-    float *qkv_bias;             /* [3,H,Cp] */
+    float *qkv_bias;             /* [3,H,Dp] */
     sf_packed_weight *back;      /* [SF_BLOCK_WEIGHTS,H]: backward, a group of outputs each */
 } sf_packed_block;
 
@@ -63,15 +64,16 @@ struct sf_cpu_plan {
     size_t group;                 /* sequences in a group */
     bool dense;                   /* every key kept under softmax: the dense kernel */
     bool rowwise;                 /* any number of keys kept: rows are computed again in the backward pass */
+    size_t block_width, block_m;  /* of blocktopk where its own kernel computes it; 0 elsewhere */
     bool matrix;                  /* a weighting over the whole matrix */
     bool scores_all;              /* queries are scored with all keys, a tile at a time; not set for the dense kernel */
     sf_pattern pattern;           /* what the kept kernel walks */
     sf_reach *reach;              /* [stretches of a sequence], of a fixed pattern; NULL: any query may reach any key */
     float *positions;             /* [T,Cp] */
-    float score_scale;            /* inverse temperature / sqrt(C) */
+    float score_scale;            /* inverse temperature / sqrt(D) */
     sf_feature_slice *slices;     /* [slice_count]: of the linear kernel of fastmax; NULL: not used */
     size_t slice_count, features; /* features: of all slices, with padding */
-    float *angles;                /* [T,2,C/2]: cosines and sines of rope; NULL: queries and keys are not rotated */
+    float *angles;                /* [T,2,D/2]: cosines and sines of rope; NULL: queries and keys are not rotated */
     float norm_factors[2]; /* what qknorm multiplies normalized queries and keys by; 0: they are not normalized */
     uint32_t *every;       /* [T]: 0, 1, 2, ... */
     float embedding_scale;
@@ -91,7 +93,7 @@ static inline bool sf_saves_threshold(const sf_attention *attention) {
 typedef struct sf_trace { /* what the backward pass needs of a block, for a group of R = group * T rows */
     float *input;         /* [R,Cp], post-norm only */
     float *normed1, *rstd1;
-    float *qkv;               /* [R,3,H,Cp] */
+    float *qkv;               /* [R,3,H,Dp] */
     float *stats;             /* [group,H,T,2]: dense kernel */
     uint64_t *drawn;          /* [group,H,T,sf_drawn_words]: dense kernel, which weights dropout keeps */
     float *scores;            /* [group,H,T,sf_scored_row]: dense kernel */
@@ -101,9 +103,10 @@ typedef struct sf_trace { /* what the backward pass needs of a block, for a grou
     uint32_t *keys;           /* [group,H,kept]: kept kernel, selected during forward */
     uint32_t *counts;         /* [group,H,T]: how many, where that varies; else NULL */
     sf_threshold *thresholds; /* [group,H,T]: rowwise kernel, selectors that keep the scores above one; else NULL */
-    float *sums;              /* [group,H,features * (Cp + 1) + T]: linear kernel of fastmax */
+    uint32_t *blocks;         /* [group,H,T,block_m]: kernel of blocktopk, with weights and factors [group,H,T,kept] */
+    float *sums;              /* [group,H,features * (Dp + 1) + T]: linear kernel of fastmax */
     float *norms;             /* [R,2,H]: what qknorm multiplied queries and keys by */
-    float *context;           /* [R,H,Cp] */
+    float *context;           /* [R,H,Dp] */
     float *normed2, *rstd2;   /* [R,Cp], [R] */
     float *hidden;            /* [R,Fp] */
     uint64_t *kept_attention, *kept_hidden, *kept_mlp; /* [R,C or F / 64]: what dropout keeps, one bit per element */
@@ -120,8 +123,8 @@ static inline size_t sf_scored_row(size_t T) {
 }
 
 typedef struct sf_row_space { /* a tile of queries of the rowwise kernel, or one of the matrix kernel */
-    uint32_t *keys;           /* [SF_LIST_TILE+1,sf_list_row]: a selector may use twice as much room as it keeps */
-    float *weights, *factors, *slopes; /* [SF_LIST_TILE,sf_list_row] */
+    uint32_t *keys;           /* [sf_list_tile+1,sf_list_row]: a selector may use twice as much room as it keeps */
+    float *weights, *factors, *slopes; /* [sf_list_tile,sf_list_row] */
     float *scores;                     /* the same; those of softmax become weights in place */
     float *raw;                        /* the same: scores before the transforms */
     double *exact;                     /* the same: weights, if the weighting is not softmax */
@@ -129,6 +132,14 @@ typedef struct sf_row_space { /* a tile of queries of the rowwise kernel, or one
     double *steps;                     /* [score transforms + 1,T] */
     atomic_size_t *turns;              /* [parts]: as those of the workspace */
 } sf_row_space;
+
+/* Queries of a part of the rowwise kernel. Many of them read a key from the nearest cache; few need little memory and
+ * make enough parts for several workers. */
+static inline size_t sf_list_tile(const sf_cpu_plan *plan, size_t T) {
+    enum { LEAST = 32, PARTS = 16, MOST_KEPT = 1 << 20 };
+    const size_t most = plan->scores_all ? SF_QUERY_TILE : SF_LIST_TILE;
+    return sf_larger(LEAST, sf_smaller(most, sf_smaller(T / PARTS, MOST_KEPT / T)));
+}
 
 /* Floats of a row: an odd number of cache lines, so that the same columns of several rows do not compete for a place in
  * the nearest cache. */
@@ -144,10 +155,16 @@ typedef struct sf_matrix_space {       /* all queries of a head, for weightings 
     double *scratch;
 } sf_matrix_space;
 
+typedef struct sf_block_space { /* of the kernel of blocktopk */
+    float *slopes;              /* [T,kept keys] */
+    uint32_t *first, *places;   /* [blocks+1], [T,block_m]: which queries keep a block */
+} sf_block_space;
+
 typedef struct sf_factored_space { /* of the linear kernel of fastmax */
-    float *features, *across;      /* [SF_QUERY_TILE,widest slice], [Cp,widest slice] */
-    float *contexts, *row;         /* [SF_QUERY_TILE,Cp], [Cp] */
-    float *dS, *dz, *dtotals;      /* [features,Cp], [features], [T] */
+    float *features, *across;      /* [SF_QUERY_TILE,widest slice] and a vector on both sides, [Dp,widest slice] */
+    float *contexts;               /* [SF_QUERY_TILE,Dp] */
+    float *row, *done;             /* [Dp] */
+    float *dS, *dz, *dtotals;      /* [features,Dp], [features], [T] */
 } sf_factored_space;
 
 typedef struct sf_workspace { /* one worker's */
@@ -155,8 +172,8 @@ typedef struct sf_workspace { /* one worker's */
     float *x, *dx;            /* [R,Cp] */
     float *branch, *dbranch;  /* [stretch of R,Cp] */
     float *active, *dhidden;  /* [stretch of R,Fp] */
-    float *dqkv;              /* [R,3,H,Cp] */
-    float *dcontext;          /* [R,H,Cp] */
+    float *dqkv;              /* [R,3,H,Dp] */
+    float *dcontext;          /* [R,H,Dp] */
     float *keys_t, *values_t; /* one head's, transposed, in panels of 64 positions */
     float *tile;              /* [SF_QUERY_TILE,SF_KEY_TILE], or Tp where keys are chosen by score */
     float *dtile;             /* the dense kernel's, as tile */
@@ -172,7 +189,8 @@ typedef struct sf_workspace { /* one worker's */
     sf_row_space rowwise;
     sf_matrix_space matrix;
     sf_factored_space factored;
-    double *vectors[2];       /* [T,C]: one head's queries and keys, for selectors that look at them */
+    sf_block_space blocked;
+    double *vectors[2];       /* [T,D]: one head's queries and keys, for selectors that look at them */
     unsigned char *scratch;   /* of the selector */
     double *pooled, *dpooled; /* [C] */
     double *logits;           /* [classes] */

@@ -25,12 +25,12 @@ typedef struct raw_space { /* one worker's */
 #define TAKE(pointer, count) (pointer) = sf_arena_take(arena, (count), sizeof *(pointer))
 
 static void lay_out_space(raw_space *space, sf_arena *arena, const sf_cpu_plan *plan) {
-    const size_t T = plan->model->shape.T, Cp = plan->rows.Cp;
+    const size_t T = plan->model->shape.T, Dp = plan->rows.Dp;
     *space = (raw_space){0};
-    TAKE(space->qkv, T * 3 * Cp);
-    TAKE(space->dqkv, T * 3 * Cp);
-    TAKE(space->context, T * Cp);
-    TAKE(space->dcontext, T * Cp);
+    TAKE(space->qkv, T * 3 * Dp);
+    TAKE(space->dqkv, T * 3 * Dp);
+    TAKE(space->context, T * Dp);
+    TAKE(space->dcontext, T * Dp);
     TAKE(space->norms, T * 2);
     sf_lay_out_attention(&space->work, arena, plan);
 }
@@ -58,6 +58,7 @@ static sf_status open_plan(sf_raw *raw, const sf_attention *attention, double sc
     const sf_shape shape = {.V = 2,
                             .T = T,
                             .C = D,
+                            .D = D,
                             .F = SF_PADDING,
                             .H = H,
                             .L = 1,
@@ -72,7 +73,7 @@ static sf_status open_plan(sf_raw *raw, const sf_attention *attention, double sc
     raw->single_model.shape.H = 1;
     raw->single = *raw->plan;
     raw->single.model = &raw->single_model;
-    raw->single.rows.HCp = raw->plan->rows.Cp;
+    raw->single.rows.HDp = raw->plan->rows.Dp;
     return SF_OK;
 }
 
@@ -111,7 +112,7 @@ static sf_lone_head lone_of(sf_raw *raw, const sf_raw_arrays *a, const raw_space
     static float
         stores_scores; /* a gradient that is wanted but never written: the dense kernel asks whether there is one */
     const sf_shape *s = &raw->model.shape;
-    const size_t n = unit / s->H, at = unit * s->T * s->C;
+    const size_t n = unit / s->H, at = unit * s->T * s->D;
     const sf_moment moment = {.seed = a->seed, .training = true};
     sf_arena trace = {.base = a->trace + n * raw->trace_bytes, .capacity = raw->trace_bytes};
     sf_lone_head lone = {

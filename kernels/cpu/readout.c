@@ -51,6 +51,27 @@ static void read_out_backward(float *dx /* [T,Cp] */, const double *dpooled /* [
     for (size_t t = 1; t < s->T && mean; t++) memcpy(dx + t * Cp, dx, Cp * sizeof *dx);
 }
 
+/* Logits of some classes at a time, whose sums do not wait for each other. */
+static void score_classes(double *logits /* [classes] */, const double *pooled /* [C] */,
+                          const float *weight /* [classes,Cp] */, const float *bias /* [classes] */, size_t classes,
+                          size_t C) {
+    enum { AT_ONCE = 8 };
+    const size_t Cp = sf_padded(C);
+    for (size_t first = 0; first < classes; first += AT_ONCE) {
+        const size_t count = classes - first < AT_ONCE ? classes - first : AT_ONCE;
+        const float *row[AT_ONCE];
+        double sums[AT_ONCE];
+        for (size_t i = 0; i < AT_ONCE; i++) { /* the last ones once more, so that the number is a constant */
+            const size_t at = first + (i < count ? i : count - 1);
+            row[i] = weight + at * Cp;
+            sums[i] = (double)bias[at];
+        }
+        for (size_t c = 0; c < C; c++)
+            for (size_t i = 0; i < AT_ONCE; i++) sums[i] += pooled[c] * (double)row[i][c];
+        memcpy(logits + first, sums, count * sizeof *sums);
+    }
+}
+
 /* Readout, linear head, loss of sequence n; with a gradient, starts the backward pass: dx. In double:
  * logits near 0 are small differences of large sums, and the cost is small. */
 void sf_classify(const sf_job *job, size_t n) {
@@ -63,11 +84,7 @@ void sf_classify(const sf_job *job, size_t n) {
     const float *x = work->x + n * T * Cp;
 
     read_out(work->pooled, x, job, n);
-    for (size_t i = 0; i < classes; i++) {
-        double sum = (double)bias[i];
-        for (size_t c = 0; c < C; c++) sum += work->pooled[c] * (double)weight[i * Cp + c];
-        work->logits[i] = sum;
-    }
+    score_classes(work->logits, work->pooled, weight, bias, classes, C);
     if (job->logits != NULL)
         for (size_t i = 0; i < classes; i++) job->logits[n * classes + i] = (float)work->logits[i];
     job->losses[n] = cross_entropy(work->logits, &job->correct[n], job->labels[n], classes);

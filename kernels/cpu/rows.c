@@ -270,6 +270,74 @@ void sf_keep_factors_of(float *factors /* [offsets[R]] */, sf_drop_mask mask, co
     }
 }
 
+typedef struct word_draws { /* words of which several columns are listed: all 64 are drawn */
+    uint32_t draws[DRAWN_AT_ONCE];
+    size_t from[DRAWN_AT_ONCE], to[DRAWN_AT_ONCE]; /* where their columns are listed */
+    size_t count;
+} word_draws;
+
+INLINE void draw_words(float *factors, word_draws *words, const uint32_t *listed, sf_drop_mask mask,
+                       const sf_index *index, const philox_keys *keys) {
+    uint64_t kept[DRAWN_AT_ONCE];
+    for (size_t i = words->count; i < DRAWN_AT_ONCE; i++) words->draws[i] = 0;
+    draw_some(kept, mask, index, keys, words->draws);
+    for (size_t i = 0; i < words->count; i++) {
+        const size_t from = words->from[i], to = words->to[i];
+        if (to - from == 64)
+            for (size_t v = 0; v < 64 / VL; v++)
+                store(factors + from + v * VL, kept_lanes(&kept[i], v, splat(mask.scale)));
+        else
+            for (size_t n = from; n < to; n++) factors[n] = kept[i] >> listed[n] % 64 & 1 ? mask.scale : 0.0F;
+    }
+    words->count = 0;
+}
+
+typedef struct single_draws { /* the others: one draw per column */
+    uint32_t draws[8];
+    size_t at[8];
+    size_t count;
+} single_draws;
+
+INLINE void draw_singles(float *factors, single_draws *singles, const uint32_t *listed, sf_drop_mask mask,
+                         const sf_index *index, const philox_keys *keys) {
+    uint32_t words[4][8];
+    for (size_t i = singles->count; i < 8; i++) singles->draws[i] = 0;
+    philox_eight(words, index, keys, singles->draws);
+    for (size_t i = 0; i < singles->count; i++) {
+        const uint32_t lane = listed[singles->at[i]] % 64 / 8;
+        const uint32_t bits = words[lane / 2][i] >> 16 * (lane % 2) & 0xffffU;
+        factors[singles->at[i]] = bits < mask.threshold ? 0.0F : mask.scale;
+    }
+    singles->count = 0;
+}
+
+void sf_keep_factors_of_row(float *factors /* [count] */, sf_drop_mask mask, const sf_index *index, size_t columns,
+                            const uint32_t *listed /* [count] */, size_t count, size_t row) {
+    enum { SEVERAL = 6 }; /* listed columns of a word from which on drawing all 64 takes less time */
+    const uint32_t first_draw = (uint32_t)row * sf_dropout_draws_per_row(columns);
+    const philox_keys keys = philox_keys_of(index);
+    word_draws words = {.count = 0};
+    single_draws singles = {.count = 0};
+    for (size_t n = 0, to; n < count; n = to) {
+        const uint32_t word = listed[n] / 64;
+        for (to = n + 1; to < count && listed[to] / 64 == word;) to++;
+        if (to - n >= SEVERAL) {
+            words.draws[words.count] = first_draw + 8 * word;
+            words.from[words.count] = n;
+            words.to[words.count] = to;
+            if (++words.count == DRAWN_AT_ONCE) draw_words(factors, &words, listed, mask, index, &keys);
+            continue;
+        }
+        for (size_t i = n; i < to; i++) {
+            singles.draws[singles.count] = first_draw + 8 * word + listed[i] % 8;
+            singles.at[singles.count] = i;
+            if (++singles.count == 8) draw_singles(factors, &singles, listed, mask, index, &keys);
+        }
+    }
+    if (words.count > 0) draw_words(factors, &words, listed, mask, index, &keys);
+    if (singles.count > 0) draw_singles(factors, &singles, listed, mask, index, &keys);
+}
+
 /* `columns`, `add` and `drops` are constants where this is inlined. */
 INLINE void drop_rows(float *y, bool add, const float *x, float scale, bool drops, const uint64_t *kept, size_t R,
                       size_t columns) {

@@ -18,6 +18,7 @@
 #define sf_rows_sum               ISA(sf_rows_sum)
 #define sf_rows_draw              ISA(sf_rows_draw)
 #define sf_keep_factors_of        ISA(sf_keep_factors_of)
+#define sf_keep_factors_of_row    ISA(sf_keep_factors_of_row)
 #define sf_add_scaled             ISA(sf_add_scaled)
 #define sf_row_scale              ISA(sf_row_scale)
 #define sf_dot                    ISA(sf_dot)
@@ -56,6 +57,10 @@ void sf_rows_sum(float *sums /* [N] */, bool add, const float *x /* [R,N] */, si
 void sf_keep_factors_of(float *factors /* [offsets[R]] */, sf_drop_mask mask, const sf_index *index, size_t columns,
                         const size_t *offsets /* [R+1] */, const uint32_t *listed /* [offsets[R]] */, size_t first_row,
                         size_t R);
+
+/* The same for one row whose listed elements ascend and may be many. */
+void sf_keep_factors_of_row(float *factors /* [count] */, sf_drop_mask mask, const sf_index *index, size_t columns,
+                            const uint32_t *listed /* [count] */, size_t count, size_t row);
 
 float sf_dot(const float *a, const float *b, size_t N);               /* N a multiple of 16 */
 void sf_row_scale(float *row, float factor, size_t N);                /* row *= factor, N a multiple of 16 */

@@ -25,15 +25,15 @@ struct sf_cpu_team {
 
 static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan) {
     const sf_shape *s = &plan->model->shape;
-    const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
+    const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp, HDp = plan->rows.HDp;
     *t = (sf_trace){0};
     if (s->norm == SF_POST_NORM) TAKE(t->input, R * Cp);
     TAKE(t->normed1, R * Cp);
     TAKE(t->rstd1, R);
-    TAKE(t->qkv, R * 3 * HCp);
+    TAKE(t->qkv, R * 3 * HDp);
     sf_lay_out_choices(t, arena, plan);
     TAKE(t->norms, plan->norm_factors[0] != 0 ? R * 2 * s->H : 0);
-    TAKE(t->context, R * HCp);
+    TAKE(t->context, R * HDp);
     TAKE(t->normed2, R * Cp);
     TAKE(t->rstd2, R);
     TAKE(t->hidden, R * Fp);
@@ -57,8 +57,8 @@ static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_pla
     TAKE(w->dbranch, stretch * Cp);
     TAKE(w->active, stretch * Fp);
     TAKE(w->dhidden, stretch * Fp);
-    TAKE(w->dqkv, R * 3 * plan->rows.HCp);
-    TAKE(w->dcontext, R * plan->rows.HCp);
+    TAKE(w->dqkv, R * 3 * plan->rows.HDp);
+    TAKE(w->dcontext, R * plan->rows.HDp);
     sf_lay_out_attention(w, arena, plan);
     TAKE(w->kept_embedding, R * sf_kept_words(s->C));
     TAKE(w->pooled, s->C);
@@ -98,16 +98,16 @@ static void lay_out_head(sf_packed_head *head, sf_arena *arena, const sf_cpu_pla
 
 /* Returns the blocks' packed weights. */
 static sf_packed_block *lay_out_packed(sf_packed_head *head, sf_arena *arena, const sf_cpu_plan *plan) {
-    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HCp = plan->rows.HCp;
+    const size_t Cp = plan->rows.Cp, Fp = plan->rows.Fp, HDp = plan->rows.HDp;
     sf_packed_block *blocks;
     TAKE(blocks, plan->model->shape.L);
     for (size_t l = 0; l < plan->model->shape.L; l++) {
         sf_packed_block measured = {0}, *b = blocks != NULL ? &blocks[l] : &measured;
-        take_forward(&b->qkv, arena, plan, Cp, 3 * HCp);
-        take_forward(&b->o, arena, plan, HCp, Cp);
+        take_forward(&b->qkv, arena, plan, Cp, 3 * HDp);
+        take_forward(&b->o, arena, plan, HDp, Cp);
         take_forward(&b->w1, arena, plan, Cp, Fp);
         take_forward(&b->w2, arena, plan, Fp, Cp);
-        TAKE(b->qkv_bias, 3 * HCp);
+        TAKE(b->qkv_bias, 3 * HDp);
         take_backward(b, arena, plan);
     }
     lay_out_head(head, arena, plan);
@@ -255,7 +255,7 @@ static void help_others(sf_cpu_team *team, const sf_cpu_plan *plan, const sf_wor
 
 /* Clears what sequences add to one by one. The rest of a gradient is written first, then added to. */
 static void clear_embedding_and_head(float *gradient, const sf_model *model) {
-    const size_t blocks = sf_model_block(model, 0)->offset, head = sf_model_head(model)->offset;
+    const size_t blocks = sf_model_block(model, 0)->offset, head = sf_model_head_offset(model);
     memset(gradient, 0, blocks * sizeof *gradient);
     memset(gradient + head, 0, (model->size - head) * sizeof *gradient);
 }

@@ -36,37 +36,37 @@ static void rotate(float *x, const float *angles /* [2,count]: cosines, sines */
     }
 }
 
-void sf_turn(float *qkv /* [R,3,H,Cp] */, float *norms /* [R,2,H] */, const sf_cpu_plan *plan, size_t first_row,
+void sf_turn(float *qkv /* [R,3,H,Dp] */, float *norms /* [R,2,H] */, const sf_cpu_plan *plan, size_t first_row,
              size_t R) {
     const sf_shape *s = &plan->model->shape;
-    const size_t Cp = plan->rows.Cp, count = s->C / 2;
+    const size_t Dp = plan->rows.Dp, count = s->D / 2;
     for (size_t r = 0; r < R; r++)
         for (size_t n = 0; n < 2 * s->H; n++) { /* queries, then keys */
-            float *x = qkv + r * 3 * plan->rows.HCp + n * Cp;
+            float *x = qkv + r * 3 * plan->rows.HDp + n * Dp;
             if (plan->angles != NULL) rotate(x, plan->angles + (first_row + r) % s->T * 2 * count, count, 1.0F);
             if (plan->norm_factors[0] == 0) continue;
-            const float factor = plan->norm_factors[n / s->H] / sqrtf(sf_dot(x, x, Cp) + 1e-12F);
+            const float factor = plan->norm_factors[n / s->H] / sqrtf(sf_dot(x, x, Dp) + 1e-12F);
             norms[r * 2 * s->H + n] = factor;
-            sf_row_scale(x, factor, Cp);
+            sf_row_scale(x, factor, Dp);
         }
 }
 
 /* dx = factor (dy - y (y . dy) / f^2), where y = factor x and |y| is nearly f. */
-static void norm_backward(float *dx, const float *y, float factor, float f, size_t Cp) {
-    const float along = sf_dot(y, dx, Cp) / (f * f);
-    sf_add_scaled(dx, -along, y, Cp);
-    sf_row_scale(dx, factor, Cp);
+static void norm_backward(float *dx, const float *y, float factor, float f, size_t Dp) {
+    const float along = sf_dot(y, dx, Dp) / (f * f);
+    sf_add_scaled(dx, -along, y, Dp);
+    sf_row_scale(dx, factor, Dp);
 }
 
-void sf_turn_backward(float *dqkv /* [R,3,H,Cp] */, const float *qkv, const float *norms, const sf_cpu_plan *plan,
+void sf_turn_backward(float *dqkv /* [R,3,H,Dp] */, const float *qkv, const float *norms, const sf_cpu_plan *plan,
                       size_t first_row, size_t R) {
     const sf_shape *s = &plan->model->shape;
-    const size_t Cp = plan->rows.Cp, count = s->C / 2;
+    const size_t Dp = plan->rows.Dp, count = s->D / 2;
     for (size_t r = 0; r < R; r++)
         for (size_t n = 0; n < 2 * s->H; n++) {
-            const size_t at = r * 3 * plan->rows.HCp + n * Cp;
+            const size_t at = r * 3 * plan->rows.HDp + n * Dp;
             if (plan->norm_factors[0] != 0)
-                norm_backward(dqkv + at, qkv + at, norms[r * 2 * s->H + n], plan->norm_factors[n / s->H], Cp);
+                norm_backward(dqkv + at, qkv + at, norms[r * 2 * s->H + n], plan->norm_factors[n / s->H], Dp);
             if (plan->angles != NULL)
                 rotate(dqkv + at, plan->angles + (first_row + r) % s->T * 2 * count, count, -1.0F);
         }

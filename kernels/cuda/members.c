@@ -207,6 +207,8 @@ sf_status sf_cuda_supports(const sf_shape *s, sf_precision precision) {
     static const char *const readouts[] = {
         [SF_READ_MEAN] = "mean", [SF_READ_LAST] = "last", [SF_READ_CLS] = "cls", [SF_READ_EACH] = "each"};
     SF_TRY(check_mechanism(&s->attention));
+    if (s->tied) return no_kernel_for("setting", "tie-weights");
+    if (s->D != s->C) return no_kernel_for("setting", "head-width");
     if (s->readout != SF_READ_MEAN) return no_kernel_for("readout", readouts[s->readout]);
     if (sf_cuda_rows_shared((uint32_t)sf_padded(s->C), (uint32_t)sf_padded(s->F)) > MOST_SHARED)
         return sf_fail(SF_UNSUPPORTED, "width %zu with mlp-width %zu is too wide for the CUDA kernels", s->C, s->F);

@@ -8,33 +8,33 @@
 #define TAKE(pointer, count) (pointer) = sf_arena_take(arena, (count), sizeof *(pointer))
 
 void sf_ref_block_lay_out(sf_ref_block *b, sf_arena *arena, const sf_shape *s) {
-    const size_t THC = s->T * s->H * s->C, HTT = s->H * s->T * s->T;
-    TAKE(b->q, THC);
-    TAKE(b->k, THC);
-    TAKE(b->v, THC);
-    TAKE(b->turned_q, THC);
-    TAKE(b->turned_k, THC);
+    const size_t THD = s->T * s->H * s->D, HTT = s->H * s->T * s->T;
+    TAKE(b->q, THD);
+    TAKE(b->k, THD);
+    TAKE(b->v, THD);
+    TAKE(b->turned_q, THD);
+    TAKE(b->turned_k, THD);
     TAKE(b->plain_scores, HTT);
     TAKE(b->scores, HTT);
     TAKE(b->kept, HTT);
     TAKE(b->weights, HTT);
-    TAKE(b->context, THC);
+    TAKE(b->context, THD);
 }
 
 void sf_ref_attention_lay_out(sf_ref_attention *a, sf_arena *arena, const sf_shape *s) {
-    const size_t T = s->T, THC = T * s->H * s->C;
-    TAKE(a->dq, THC);
-    TAKE(a->dk, THC);
-    TAKE(a->dv, THC);
-    TAKE(a->dcontext, THC);
+    const size_t T = s->T, THD = T * s->H * s->D;
+    TAKE(a->dq, THD);
+    TAKE(a->dk, THD);
+    TAKE(a->dv, THD);
+    TAKE(a->dcontext, THD);
     TAKE(a->dscores, T * T);
     for (size_t i = 0; i < 4; i++) TAKE(a->packed[i], T * T);
     TAKE(a->steps, (sf_attention_score_steps(&s->attention) + 1) * T);
-    TAKE(a->turning, (SF_MOST_TRANSFORMS + 2) * s->C);
+    TAKE(a->turning, (SF_MOST_TRANSFORMS + 2) * s->D);
     TAKE(a->matrix_scratch, sf_attention_matrix_scratch(&s->attention, T));
     TAKE(a->offsets, T + 1);
     TAKE(a->keys, T * T + T);
-    TAKE(a->scratch, sf_head_scratch_size(&s->attention, T, s->C, s->H));
+    TAKE(a->scratch, sf_head_scratch_size(&s->attention, T, s->D, s->H));
 }
 
 typedef struct head_at { /* one head of a block */
@@ -42,7 +42,7 @@ typedef struct head_at { /* one head of a block */
     const sf_shape *shape;
     const sf_ref_location *at;
     size_t head;
-    const double *q, *k, *v; /* [T,C], H * C apart; q and k turned */
+    const double *q, *k, *v; /* [T,D], H * D apart; q and k turned */
     sf_index drop_index;
 } head_at;
 
@@ -52,33 +52,33 @@ static head_at head_of(sf_ref_attention *a, const sf_ref_block *b, const sf_shap
                      .shape = s,
                      .at = at,
                      .head = h,
-                     .q = b->turned_q + h * s->C,
-                     .k = b->turned_k + h * s->C,
-                     .v = b->v + h * s->C,
+                     .q = b->turned_q + h * s->D,
+                     .k = b->turned_k + h * s->D,
+                     .v = b->v + h * s->D,
                      .drop_index = sf_ref_index_at(at, SF_DROP_WEIGHTS, h)};
 }
 
 static sf_head_input input_of(const head_at *h) {
     const sf_shape *s = h->shape;
     return (sf_head_input){.T = s->T,
-                           .D = s->C,
+                           .D = s->D,
                            .block = h->at->block,
                            .head = h->head,
                            .heads = s->H,
                            .queries = h->q,
                            .keys = h->k,
-                           .stride = s->H * s->C,
-                           .score_scale = s->inverse_temperature / sqrt((double)s->C)};
+                           .stride = s->H * s->D,
+                           .score_scale = s->inverse_temperature / sqrt((double)s->D)};
 }
 
-static double dot(const double *x, const double *y, size_t C) {
+static double dot(const double *x, const double *y, size_t D) {
     double sum = 0;
-    for (size_t c = 0; c < C; c++) sum += x[c] * y[c];
+    for (size_t c = 0; c < D; c++) sum += x[c] * y[c];
     return sum;
 }
 
 static double scale_of(const sf_shape *s) {
-    return s->inverse_temperature / sqrt((double)s->C);
+    return s->inverse_temperature / sqrt((double)s->D);
 }
 
 static double factor_of(const head_at *h, size_t i, size_t j) {
@@ -99,12 +99,12 @@ static sf_scored_keys visible_keys(const head_at *h, size_t i) {
 
 /* Scores of a query with all keys it sees, 0 for the others, before and after the score transforms. */
 static void score(double *plain /* [T] */, double *scores /* [T] */, const head_at *h, size_t i) {
-    const size_t T = h->shape->T, C = h->shape->C, stride = h->shape->H * C;
+    const size_t T = h->shape->T, D = h->shape->D, stride = h->shape->H * D;
     const sf_scored_keys row = visible_keys(h, i);
     memset(plain, 0, T * sizeof *plain);
     memset(scores, 0, T * sizeof *scores);
     for (size_t j = 0; j < row.count; j++)
-        h->a->steps[j] = plain[j] = scale_of(h->shape) * dot(h->q + i * stride, h->k + j * stride, C);
+        h->a->steps[j] = plain[j] = scale_of(h->shape) * dot(h->q + i * stride, h->k + j * stride, D);
     sf_attention_transform_scores(h->a->steps, &h->shape->attention, &row);
     memcpy(scores, h->a->steps + sf_attention_score_steps(&h->shape->attention) * row.count,
            row.count * sizeof *scores);
@@ -157,7 +157,7 @@ static void weigh(const head_at *h) {
 
 static void attend_head(const head_at *h, sf_ref_block *b, const bool *given /* [T,T] or NULL */) {
     const sf_ref_attention *a = h->a;
-    const size_t T = h->shape->T, C = h->shape->C, stride = h->shape->H * C, first = h->head * T * T;
+    const size_t T = h->shape->T, D = h->shape->D, stride = h->shape->H * D, first = h->head * T * T;
     for (size_t i = 0; i < T; i++) score(b->plain_scores + first + i * T, b->scores + first + i * T, h, i);
     select_keys(h, b->scores + first, given);
     weigh(h);
@@ -168,26 +168,26 @@ static void attend_head(const head_at *h, sf_ref_block *b, const bool *given /* 
             const size_t j = a->keys[n];
             b->kept[first + i * T + j] = true;
             b->weights[first + i * T + j] = a->packed[1][n];
-            for (size_t c = 0; c < C; c++)
-                b->context[i * stride + h->head * C + c] += factor_of(h, i, j) * a->packed[1][n] * h->v[j * stride + c];
+            for (size_t c = 0; c < D; c++)
+                b->context[i * stride + h->head * D + c] += factor_of(h, i, j) * a->packed[1][n] * h->v[j * stride + c];
         }
 }
 
 static void turn(double *rows, const double *from, const head_at *h, bool are_keys) {
     const sf_head_input input = input_of(h);
-    const size_t T = h->shape->T, C = h->shape->C, stride = h->shape->H * C;
-    for (size_t i = 0; i < T; i++) memcpy(rows + i * stride, from + i * stride, C * sizeof *rows);
+    const size_t T = h->shape->T, D = h->shape->D, stride = h->shape->H * D;
+    for (size_t i = 0; i < T; i++) memcpy(rows + i * stride, from + i * stride, D * sizeof *rows);
     sf_attention_turn(rows, &h->shape->attention, &input, are_keys, h->a->turning);
 }
 
 void sf_ref_attend(sf_ref_attention *a, sf_ref_block *b, const sf_shape *s, const sf_ref_location *at,
                    const bool *given) {
-    memset(b->context, 0, s->T * s->H * s->C * sizeof *b->context);
+    memset(b->context, 0, s->T * s->H * s->D * sizeof *b->context);
     for (size_t n = 0; n < s->H; n++) {
         const head_at h = head_of(a, b, s, at, n);
         const size_t slot = (at->sample * s->L + at->block) * s->H + n;
-        turn(b->turned_q + n * s->C, b->q + n * s->C, &h, false);
-        turn(b->turned_k + n * s->C, b->k + n * s->C, &h, true);
+        turn(b->turned_q + n * s->D, b->q + n * s->D, &h, false);
+        turn(b->turned_k + n * s->D, b->k + n * s->D, &h, true);
         attend_head(&h, b, given != NULL ? given + slot * s->T * s->T : NULL);
     }
 }
@@ -195,20 +195,20 @@ void sf_ref_attend(sf_ref_attention *a, sf_ref_block *b, const sf_shape *s, cons
 /* The kept keys, their scores, weights and the gradients of these, from the trace; dv. */
 static void values_backward(const head_at *h, const sf_ref_block *b) {
     sf_ref_attention *a = h->a;
-    const size_t T = h->shape->T, C = h->shape->C, stride = h->shape->H * C, first = h->head * T * T;
+    const size_t T = h->shape->T, D = h->shape->D, stride = h->shape->H * D, first = h->head * T * T;
     size_t n = 0;
     for (size_t i = 0; i < T; i++) {
-        const double *dcontext = a->dcontext + i * stride + h->head * C;
+        const double *dcontext = a->dcontext + i * stride + h->head * D;
         a->offsets[i] = n;
         for (size_t j = 0; j < T; j++) {
             const size_t at = first + i * T + j;
             if (!b->kept[at]) continue;
             const double factor = factor_of(h, i, j);
-            for (size_t c = 0; c < C; c++) a->dv[j * stride + h->head * C + c] += factor * b->weights[at] * dcontext[c];
+            for (size_t c = 0; c < D; c++) a->dv[j * stride + h->head * D + c] += factor * b->weights[at] * dcontext[c];
             a->keys[n] = (uint32_t)j;
             a->packed[0][n] = b->scores[at];
             a->packed[1][n] = b->weights[at];
-            a->packed[2][n++] = factor * dot(dcontext, h->v + j * stride, C);
+            a->packed[2][n++] = factor * dot(dcontext, h->v + j * stride, D);
         }
     }
     a->offsets[T] = n;
@@ -236,12 +236,12 @@ static void weigh_backward(const head_at *h) {
 /* As if the weights had been the softmax over all visible keys: dscores of one query. */
 static void straight_through(double *dscores /* [T] */, const head_at *h, const double *scores /* [T] */, size_t i) {
     const sf_ref_attention *a = h->a;
-    const size_t C = h->shape->C, stride = h->shape->H * C;
+    const size_t D = h->shape->D, stride = h->shape->H * D;
     const sf_attention *attention = &h->shape->attention;
     const size_t visible = sf_attention_visible(attention, i, h->shape->T);
     sf_attention_weigh(a->packed[1], attention, scores, visible, visible);
     for (size_t j = 0; j < visible; j++)
-        a->packed[2][j] = factor_of(h, i, j) * dot(a->dcontext + i * stride + h->head * C, h->v + j * stride, C);
+        a->packed[2][j] = factor_of(h, i, j) * dot(a->dcontext + i * stride + h->head * D, h->v + j * stride, D);
     sf_attention_weigh_backward(dscores, attention, a->packed[2], a->packed[1], scores, visible, visible);
 }
 
@@ -264,13 +264,13 @@ static void scores_backward(const head_at *h, const sf_ref_block *b) {
 
 static void products_backward(const head_at *h) {
     const sf_ref_attention *a = h->a;
-    const size_t T = h->shape->T, C = h->shape->C, stride = h->shape->H * C, own = h->head * C;
+    const size_t T = h->shape->T, D = h->shape->D, stride = h->shape->H * D, own = h->head * D;
     const double scale = scale_of(h->shape);
     for (size_t i = 0; i < T; i++)
         for (size_t j = 0; j < T; j++) {
             const double slope = scale * a->dscores[i * T + j];
             if (slope == 0) continue;
-            for (size_t c = 0; c < C; c++) {
+            for (size_t c = 0; c < D; c++) {
                 a->dq[i * stride + own + c] += slope * h->k[j * stride + c];
                 a->dk[j * stride + own + c] += slope * h->q[i * stride + c];
             }
@@ -278,10 +278,10 @@ static void products_backward(const head_at *h) {
 }
 
 void sf_ref_attend_backward(sf_ref_attention *a, const sf_ref_block *b, const sf_shape *s, const sf_ref_location *at) {
-    const size_t THC = s->T * s->H * s->C;
-    memset(a->dq, 0, THC * sizeof *a->dq);
-    memset(a->dk, 0, THC * sizeof *a->dk);
-    memset(a->dv, 0, THC * sizeof *a->dv);
+    const size_t THD = s->T * s->H * s->D;
+    memset(a->dq, 0, THD * sizeof *a->dq);
+    memset(a->dk, 0, THD * sizeof *a->dk);
+    memset(a->dv, 0, THD * sizeof *a->dv);
     for (size_t n = 0; n < s->H; n++) {
         const head_at h = head_of(a, b, s, at, n);
         const sf_head_input input = input_of(&h);
@@ -289,7 +289,7 @@ void sf_ref_attend_backward(sf_ref_attention *a, const sf_ref_block *b, const sf
         weigh_backward(&h);
         scores_backward(&h, b);
         products_backward(&h);
-        sf_attention_turn_backward(a->dq + n * s->C, b->q + n * s->C, &s->attention, &input, false, a->turning);
-        sf_attention_turn_backward(a->dk + n * s->C, b->k + n * s->C, &s->attention, &input, true, a->turning);
+        sf_attention_turn_backward(a->dq + n * s->D, b->q + n * s->D, &s->attention, &input, false, a->turning);
+        sf_attention_turn_backward(a->dk + n * s->D, b->k + n * s->D, &s->attention, &input, true, a->turning);
     }
 }

@@ -7,25 +7,25 @@
 typedef struct sf_ref_block {    /* what the backward pass needs of a block's forward pass */
     double *input;               /* [T,C] */
     double *normed1, *rstd1;     /* [T,C], [T]: the attention norm */
-    double *q, *k, *v;           /* [T,H,C] */
-    double *turned_q, *turned_k; /* [T,H,C]: after the transforms of queries and keys */
+    double *q, *k, *v;           /* [T,H,D] */
+    double *turned_q, *turned_k; /* [T,H,D]: after the transforms of queries and keys */
     double *plain_scores;        /* [H,T,T]: before the score transforms */
     double *scores;              /* [H,T,T] */
     bool *kept;                  /* [H,T,T] */
     double *weights;             /* [H,T,T], 0 where not kept, before dropout */
-    double *context;             /* [T,H,C] */
+    double *context;             /* [T,H,D] */
     double *normed2, *rstd2;     /* [T,C], [T]: the MLP norm */
     double *hidden;              /* [T,F], after dropout, before the activation */
     double *active;              /* [T,F] */
 } sf_ref_block;
 
 typedef struct sf_ref_attention { /* gradients, and room for one head */
-    double *dq, *dk, *dv;         /* [T,H,C] */
-    double *dcontext;             /* [T,H,C] */
+    double *dq, *dk, *dv;         /* [T,H,D] */
+    double *dcontext;             /* [T,H,D] */
     double *dscores;              /* [T,T] */
     double *packed[4];            /* [T*T]: scores, weights and their gradients of the kept keys of all queries */
     double *steps;                /* [score steps + 1,T]: scores of one query before and after each transform */
-    double *turning;              /* [SF_MOST_TRANSFORMS+2,C] */
+    double *turning;              /* [SF_MOST_TRANSFORMS+2,D] */
     double *matrix_scratch;       /* of a weighting over the whole matrix */
     size_t *offsets;              /* [T+1] */
     uint32_t *keys;               /* [T*T+T] */

@@ -168,7 +168,7 @@ static void block_backward(sf_reference *r, double *gradient, const double *para
     if (!pre) sf_ref_norm_backward(r->dx, r->dx, b->normed1, b->rstd1, T, C);
     memcpy(r->branch, r->dx, T * C * sizeof *r->dx);
     drop(r->branch, at, SF_DROP_ATTENTION, T, C);
-    memset(r->heads.dcontext, 0, T * s->H * C * sizeof *r->heads.dcontext);
+    memset(r->heads.dcontext, 0, T * s->H * s->D * sizeof *r->heads.dcontext);
     sf_ref_linear_backward(r->heads.dcontext, gradient, r->branch, b->context, params, linear_of(&p[SF_WO]), T);
     sf_ref_attend_backward(&r->heads, b, s, at);
     memset(r->dbranch, 0, T * C * sizeof *r->dbranch);

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from harness import TINY, Case, has_instruction_set, run
 
-VERBS = ["train", "compare", "study", "report", "analyze", "landscape", "paper", "evaluate", "distance", "runs",
-         "export", "check", "merge", "data", "solve", "parity", "bench", "list", "doctor", "man", "completion"]
+VERBS = ["train", "compare", "study", "report", "analyze", "landscape", "paper", "evaluate", "generate", "distance",
+         "runs", "export", "check", "merge", "data", "solve", "parity", "bench", "list", "doctor", "serve", "man",
+         "completion"]
 GIB = 1 << 30
 BAD_NUMBERS = ["", " ", "-", "+", ".", "x", "nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e999", "-1e999", "0x10",
                "0x1p3",
@@ -32,12 +33,20 @@ class Cli(Case):
 
     def verb_of(self, name):
         """A command that takes the setting, and would run quickly if it were valid."""
+        if name == "context":
+            return ["data", self.some_text(), "--describe"]
+        if name in ("new-tokens", "temperature", "top"):
+            return ["generate", *self.text_run()]
         if f"--{name} " in self.train_help:
             return ["train", "even-pairs", *TINY, "--epochs", "1"]
-        if name in ("seeds", "dry-run", "fail-fast"):
+        if name in ("seeds", "add-seeds", "dry-run", "fail-fast"):
             return ["compare", "even-pairs", *TINY, "--epochs", "1", "--quiet"]
         if name in ("at", "split", "samples", "perturbed"):
             return ["analyze", *self.trained_run()]
+        if name == "port":
+            return ["serve", "--store", self.folder / "none"]
+        if name in ("archived", "where"):
+            return ["runs", *self.trained_run()[1:]]
         if name == "models":
             return ["bench", "nnch", "full"]
         if name == "scale":
@@ -46,6 +55,17 @@ class Cli(Case):
             return ["landscape", *self.trained_run(), "--grid", "2"]
         return ["export", "0", "--store", "nowhere"] if name in ("format", "best") else ["data", "even-pairs"]
 
+
+    def some_text(self):
+        return self.write("some.txt", "a line of text, and more of it\n" * 20)
+
+    def text_run(self):
+        """The same of a causal model of text."""
+        store = self.folder / "text"
+        if not store.exists():
+            self.good("train", f"text:{self.some_text()}", "--readout", "each", "--causal", "--context", "8", "--blocks", "1",
+                      "--width", "8", "--mlp-width", "8", "--epochs", "1", "--quiet", "--store", store)
+        return json.loads(self.good("runs", "--store", store, "--json").out)[0]["id"], "--store", store
 
     def trained_run(self):
         """The id of a run, and where it is."""
@@ -168,7 +188,7 @@ class BadUsage(Cli):
                 self.refused(*verb, mentions=[typed, *([meant] if meant else [])])
         for typed, meant in [("lenght", "length"), ("atention", "attention"), ("epoch", "epochs"),
                              ("dropuot", "dropout"),
-                             ("learning-rate", "--help"), ("heldout_count", "heldout-count"), ("Seed", "seed")]:
+                             ("learning-rate", "'lr'"), ("frobnication", "--help"), ("heldout_count", "heldout-count"), ("Seed", "seed")]:
             self.refused("train", "parity", f"--{typed}", "5", mentions=[typed, meant])
         self.refused("train", "parity", "--attention", "topl:5", mentions=["topk"])
 
@@ -205,7 +225,7 @@ class BadUsage(Cli):
                     self.refused(*command, f"--{name}={value}", mentions=[name])
             with self.subTest(name=name, value="last and missing"):
                 self.refused(*command, f"--{name}", mentions=[name])
-            if name not in ("vocab", "classes", "models"):  # refused for built-in tasks; needs a GPU
+            if name not in ("vocab", "classes", "models", "port"):  # refused for built-in tasks; needs a GPU; does not end
                 with self.subTest(name=name, value="smallest"):
                     self.good(*command, f"--{name}", f"{low:.12g}", *self.NEEDS.get(name, []))
 

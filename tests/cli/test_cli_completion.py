@@ -42,7 +42,7 @@ class Words(Case):
 
     def test_tasks(self):
         tasks = listed("tasks")
-        self.assertEqual(complete("train", ""), [*tasks, "tsv:"])
+        self.assertEqual(complete("train", ""), [*tasks, "text:", "csv:", "tsv:", "jsonl:"])
         self.assertEqual(complete("data", ""), tasks)
         self.assertEqual(complete("compare", "parity,even"), ["parity,even-pairs"])
         self.assertEqual(complete("train", "even-pairs", ""), [])

@@ -77,7 +77,8 @@ CLAIMS = {
 }
 OPEN = "follow-k-sweep follow-delta-speedup follow-mask-stability follow-length follow-algorithmic-stability".split()
 BEYOND = "open-sharpness open-dispersion open-heavy-hitters open-weightings open-sinks open-positions".split()
-EXPECTED = [*PUBLISHED, *CLAIMS, *OPEN, *BEYOND]
+SEQUENCES = ["open-recall", "open-length"]
+EXPECTED = [*PUBLISHED, *CLAIMS, *OPEN, *BEYOND, *SEQUENCES]
 FORMULAS = ["fig-21", "fig-22"]
 NOT_YET = ["fig-19", "fig-20"]
 WITH_RUNS = [entry for entry in EXPECTED if entry not in FORMULAS + NOT_YET]
@@ -139,16 +140,17 @@ class AsPublished(Paper):
         self.assertRegex(rows["fig-20"]["title"], "10000.*width 128, MLP 512, 4 heads, 6, 10, 15 blocks, 120 epochs")
 
     def test_the_pages_in_docs(self):
-        """docs/paper.md and docs/beyond.md, which come from two stores, say the same about every entry, in the same
-        order."""
+        """docs/paper.md, docs/beyond.md and docs/sequences.md, which come from three stores, say the same about every
+        entry, in the same order."""
         pages = [(ROOT / "docs" / name).read_text().split("<!-- end of what semfocus paper status makes; what follows is kept -->")
-                 for name in ("paper.md", "beyond.md")]
-        (generated, kept), (beyond, _) = pages
-        self.assertEqual(re.findall(r"(?m)^## ([a-z]+-\S+):", generated), EXPECTED[:-len(BEYOND)])
+                 for name in ("paper.md", "beyond.md", "sequences.md")]
+        (generated, kept), (beyond, _), (sequences, _) = pages
         self.assertIn("(beyond.md)", kept)
-        generated += beyond
-        self.assertEqual(re.findall(r"(?m)^## ([a-z]+-\S+):", generated), EXPECTED)
-        sections = dict(zip(EXPECTED, re.split(r"(?m)^## [a-z]+-\S+: ", generated)[1:]))
+        sections = {}
+        for page, entries in ((generated, EXPECTED[:-len(BEYOND + SEQUENCES)]), (beyond, BEYOND), (sequences, SEQUENCES)):
+            self.assertEqual(re.findall(r"(?m)^## ([a-z]+-\S+):", page), entries)
+            sections.update(zip(entries, re.split(r"(?m)^## [a-z]+-\S+: ", page)[1:]))
+        generated += beyond + sequences
         for entry, row in self.listed("paper").items():
             self.assertIn(row["title"], sections[entry])
             for text in (row["shows"], row["says"], row["ours"], row["unavailable"]):

@@ -80,6 +80,69 @@ class Readouts(StoreCase):
             self.assertEqual([row["length"] for row in rows], [10, 20, 40])
             self.assertEqual(rows[0]["accuracy"], run["heldout_accuracy"])
 
+    def test_head_width(self):
+        words = ["train", "even-pairs", "--heads", 2, "--attention", "topk:3", *SMALL, "--epochs", 2]
+        parameters = {}
+        for width in (0, 3, 8, 21):
+            store = self.folder / str(width)
+            out = self.good(*words, "--head-width", width, "--threads", 1 + width % 2, "--store", store).out
+            (run,) = read_json(self.good("runs", "--json", "--store", store).out)
+            parameters[width] = run["id"], last_line(out).split()[-1]
+            self.good("check", "--store", store)
+            self.good("analyze", run["id"], "--bounds", "--lipschitz", "--samples", 2, "--store", store)
+        self.assertEqual(parameters[0], parameters[8])  # the model's width
+        self.assertEqual(len(set(parameters.values())), 3)
+        self.refused(*words, "--head-width", 5000, mentions=["head-width"])
+
+    def test_drawn_lengths(self):
+        words = ["train", "even-pairs", *SMALL, "--min-length", 3, "--epochs", 1]
+        for readout in ("mean", "last", "cls"):
+            self.good(*words, "--readout", readout, "--store", self.store)
+        runs = read_json(self.good("runs", "--json", "--store", self.store).out)
+        self.assertEqual(len(runs), 3)
+        self.good("check", "--store", self.store)
+        for run in runs:  # as trained, then at one length
+            (own,) = read_json(self.good("evaluate", run["id"], "--json", "--store", self.store).out)
+            self.assertEqual(own["accuracy"], run["heldout_accuracy"])
+            (fixed,) = read_json(self.good("evaluate", run["id"], "--lengths", 10, "--json", "--store", self.store).out)
+            self.assertNotEqual(own["loss"], fixed["loss"])
+        lengths = [len(line.split("\t")[0].split()) for line in
+                   self.good("data", "even-pairs", "--length", 10, "--min-length", 3, "--count", 2000).out.splitlines()[1:]]
+        self.assertEqual(set(lengths), set(range(3, 11)))
+        self.assertLess(max(abs(lengths.count(n) - 250) for n in range(3, 11)), 80)  # five deviations
+        self.refused(*words[:-4], "--min-length", 11, mentions=["min-length"])
+
+    def test_part_of_the_training_set_is_evaluated(self):
+        words = ["train", "even-pairs", *SMALL, "--epochs", 2]
+        whole = self.good(*words, "--store", self.folder / "whole").out
+        part = self.good(*words, "--evaluate-count", 20, "--store", self.store).out
+        self.assertEqual(last_line(whole).split()[-1], last_line(part).split()[-1])  # the weights
+        runs = [read_json(self.good("runs", "--json", "--store", store).out)[0] for store in (self.folder / "whole", self.store)]
+        self.assertNotEqual(runs[0]["id"], runs[1]["id"])
+        self.assertEqual(runs[0]["heldout_accuracy"], runs[1]["heldout_accuracy"])
+        self.assertAlmostEqual(runs[1]["train_accuracy"] / 5, round(runs[1]["train_accuracy"] / 5), places=6)  # of 20
+        self.good("check", "--store", self.store)
+        more = self.good(*words, "--evaluate-count", 1000, "--store", self.folder / "more").out
+        self.assertEqual(last_line(more).split(" after ")[-1], last_line(whole).split(" after ")[-1])
+
+    def test_tied_weights(self):
+        words = ["train", self.each, "--readout", "each", "--causal", *MODEL, "--lr", 0.3, "--epochs", 12, "--tie-weights"]
+        resumed = self.good(*words, "--store", self.store).out
+        self.assertEqual(last_line(resumed), last_line(self.good(*words, "--threads", 1, "--store", self.folder / "other").out))
+        self.assertGreater(self.one_run()["heldout_accuracy"], 60)
+        self.good("check", "--store", self.store)
+        many = self.write("many.tsv", "tokens\tlabel\n0 1\t9\n1 0\t3\n")
+        self.refused("train", f"tsv:{many}", "--tie-weights", mentions=["tie-weights", "10 labels"])
+
+    def test_warmup_in_steps(self):
+        words = ["train", "even-pairs", *SMALL, "--epochs", 2, "--schedule", "cosine"]
+        epoch = self.good(*words, "--warmup", 1, "--store", self.folder / "epoch").out
+        steps = self.good(*words, "--warmup-steps", 7, "--store", self.folder / "steps").out  # 60 / 9 rounded up
+        self.assertEqual(last_line(epoch).split()[-1], last_line(steps).split()[-1])
+        self.refused(*words, "--warmup-steps", 14, mentions=["warmup-steps", "14"])
+        self.refused(*words, "--warmup-steps", 3, "--warmup", 1, mentions=["warmup"])
+        self.refused(*words[:-2], "--warmup-steps", 3, mentions=["warmup-steps", "cosine"])
+
     def test_refusals(self):
         self.refused("train", self.each, *MODEL, mentions=["readout", "each"])
         self.refused("train", self.each, "--readout", "last", *MODEL, mentions=["readout", "each"])

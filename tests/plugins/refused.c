@@ -58,6 +58,12 @@ static inline sf_status solve(int32_t *label, const int32_t *tokens, size_t coun
     return SF_OK;
 }
 
+static inline void sample_with(int32_t *tokens, int32_t *labels, size_t *count, size_t length,
+                               const sf_task_options *options, sf_draws *draws) {
+    (void)options;
+    sample(tokens, count, labels, length, draws);
+}
+
 static inline double chance_of_two(size_t length) {
     (void)length;
     return 2;
@@ -85,7 +91,11 @@ static const sf_selector *const twice[] = {&selector, &selector, NULL};
 static const sf_weighting *const weightings[] = {&weighting, NULL};
 static const sf_task *const tasks[] = {&task, NULL};
 static const sf_score_transform *const transforms[] = {&transform, NULL};
-static const void *const all[] = {twice, transforms, (const void *)weigh_matrix, (const void *)sample_each,
+static const void *const all[] = {twice,
+                                  transforms,
+                                  (const void *)weigh_matrix,
+                                  (const void *)sample_each,
+                                  (const void *)sample_with,
                                   (const void *)chance_of_two}; /* each is one case's */
 
 static const sf_plugin plugin = {SF_PLUGIN, .selectors = selectors, .weightings = weightings, .tasks = tasks, PLUGIN};

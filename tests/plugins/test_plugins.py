@@ -54,6 +54,19 @@ class Parts(PluginCase):
         study = self.write("study.ini", f"task = majority\nattention = full, strided:3\nseeds = 1\nepochs = 1\n")
         self.good("study", study, *self.settings, "--plugin", self.all, "--store", self.store, cwd=self.folder)
 
+    def test_labels_per_position_and_variants(self):
+        library = ["--plugin", build(HERE / "variants.c", self.libraries)]
+        tiny = ["--train-count", 40, "--heldout-count", 20, "--width", 8, "--mlp-width", 8, "--blocks", 1, "--quiet"]
+        ids = set()
+        for task, *words in (["latest"], ["sums"], ["sums", "--vocab", 7]):
+            data = self.good("data", task, *words, "--count", 200, *library).raw
+            count = 200 * (7 if task == "latest" else 8)
+            self.assertEqual(self.good("solve", task, "-", *words, *library, stdin=data).out, f"{count} of {count} labels agree\n")
+            ids.add(self.good("train", task, *words, *tiny, *library, "--store", self.store).out.split()[0])
+        self.assertEqual(len(ids), 3)
+        self.refused("data", "latest", "--vocab", 4, *library, mentions=["vocab is not a setting of the task latest"])
+        self.refused("data", "sums", "--vocab", 1, *library, mentions=["a modulus of 1 is too small"])
+
     def test_limits_are_full_attention(self):
         """A selector that keeps every key through the generic kernel learns what full attention learns."""
         full = self.run_of("full", "--pad", "none")["curve"][0]

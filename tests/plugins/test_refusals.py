@@ -70,6 +70,11 @@ class Refused(PluginCase):
                 ("TASK=.sample=0", "no function sample"), ("TASK=.solve=0", "no function solve"),
                 ("TASK=.sample_each=sample_each", "one label per sequence and for one per position"),
                 ("TASK=.sample=0,.solve=0,.sample_each=sample_each", "no function solve_each"),
+                ("TASK=.sample_with=sample_with", "sample_with and functions without settings"),
+                ("TASK=.sample=0,.solve=0,.sample_with=sample_with", "no function solve_with"),
+                ("TASK=.sample=0,.solve=0,.sample_with=sample_with,.solve_with=(void*)solve,.settings=(const char*const[]){\"epochs\",0}",
+                 "the settings of the task mine: unknown setting 'epochs'"),
+                ("TASK=.labels_each=true", "members for settings but no function sample_with"),
                 ("TASK=.chance=chance_of_two", "gives 2 as the share"),
                 ('INFO=.recipe=(const char*const[]){"epochz","3",0}', "the recipe of the task mine: unknown setting 'epochz'"),
                 ('INFO=.recipe=(const char*const[]){"epochs","many",0}', "the recipe of the task mine: epochs is 'many'"),
@@ -82,6 +87,7 @@ class Refused(PluginCase):
         self.good("list", "--plugin", self.library("-DSELECTOR=.version=1,.size=offsetof(sf_selector,keeps_all)", name="first"))
         self.good("list", "--plugin", self.library("-DSELECTOR=.version=2,.size=offsetof(sf_selector,failure)", name="third"))
         self.good("list", "--plugin", self.library("-DWEIGHTING=.version=1,.size=offsetof(sf_weighting,matrix_scratch)", name="second"))
+        self.good("list", "--plugin", self.library("-DTASK=.version=1,.size=offsetof(sf_task,settings)", name="third"))
         other = self.library("-g3", name="other")
         self.refused("list", "--plugin", f"{self.library()},{other}", mentions=["selector mine is already there from the plug-in"])
 

@@ -1,6 +1,7 @@
 """What the tests of the report share: a small real study, and the page as a tree of elements."""
 import csv
 import json
+import math
 import re
 import sqlite3
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 from harness import PROGRAM, ROOT, Case, Result, last_wins, read_json, run, seal  # noqa: E402  pylint: disable=wrong-import-position,unused-import
 
+SVG = "{http://www.w3.org/2000/svg}"
 NOT_A_NUMBER = re.compile(r"(?i)(?<![a-z])(nan|inf|infinity)(?![a-z])")
 TASKS = ["even-pairs", "parity"]
 MECHANISMS = ["full", "topk:2", "banded:3"]
@@ -48,6 +50,36 @@ def tick_value(label):
     if power is None:
         return float(label.replace("\u2212", "-"))
     return float(power[1] or 1) * 10.0 ** int(power[2].translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
+
+
+class Axis:
+    """Places and values of an axis, from what a reader sees: its ticks. Linear or logarithmic, whichever fits."""
+
+    def __init__(self, svg, horizontal):
+        same, place = ("x1", "x2") if horizontal else ("y1", "y2"), "x1" if horizontal else "y1"
+        children = list(svg)
+        self.ticks = [(float(line.get(place)), tick_value(label.text)) for line, label in zip(children, children[1:])
+                      if line.get("class") == "grid" and line.get(same[0]) == line.get(same[1])]
+        assert len(self.ticks) >= 2, "fewer than two ticks"
+        for self.scale in (float, math.log10):
+            if all(tick > 0 or self.scale is float for _, tick in self.ticks) and \
+               all(abs(self.place(tick) - at) < 0.2 for at, tick in self.ticks):
+                return
+        raise AssertionError(f"the ticks are neither linear nor logarithmic: {self.ticks}")
+
+    def place(self, value):
+        (first, low), (last, high) = self.ticks[0], self.ticks[-1]
+        low, high = self.scale(low), self.scale(high)
+        return first + (self.scale(value) - low) / (high - low) * (last - first)
+
+
+def points(path):
+    """M62.0 10.5L70.0 20.0 as pairs of numbers."""
+    return [tuple(map(float, pair.split())) for pair in re.findall(r"[ML]([^MLZ]+)", path)]
+
+
+def series_of(svg):
+    return {group.get("data-name"): group for group in svg.iter(f"{SVG}g") if "series" in group.get("class", "").split()}
 
 
 class Element:

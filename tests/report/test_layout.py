@@ -1,6 +1,7 @@
 """The page as people see and use it: at the widths of a phone, a tablet and a desk, light and dark. No text on other text,
 none too small or too pale, everything within reach of the keyboard, figures that can be read and saved."""
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -68,6 +69,31 @@ def overlaps(texts):
             slack = 0.35 * min(one["bottom"] - one["top"], other["bottom"] - other["top"])  # empty rims of line boxes
             if wide > 2 and high > slack:
                 yield one, other
+
+
+# How colours look without one kind of cone: Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB.
+VISIONS = {
+    "all cones": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
+
+
+def times(matrix, vector):
+    return [sum(a * b for a, b in zip(row, vector)) for row in matrix]
+
+
+def seen(colour, vision):
+    """The place of a colour in Oklab (Ottosson 2020), where distances are those that people see; times 100."""
+    channels = [int(value) / 255 for value in re.findall(r"\d+", colour)[:3]]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    shown = [min(max(value, 0), 1) for value in times(VISIONS[vision], linear)]
+    cones = times(((0.4122214708, 0.5363325363, 0.0514459929), (0.2119034982, 0.6806995451, 0.1073969566),
+                   (0.0883024619, 0.2817188376, 0.6299787005)), shown)
+    return [100 * value for value in times(((0.2104542553, 0.7936177850, -0.0040720468),
+                                            (1.9779984951, -2.4285922050, 0.4505937099),
+                                            (0.0259040371, 0.7827717662, -0.8086757660)), [cone ** (1 / 3) for cone in cones])]
 
 
 class Pages(Browser, Case):
@@ -194,6 +220,7 @@ class Pages(Browser, Case):
               return new Set([...range.getClientRects()].map((part) => part.top)).size; })]""", tip)
         self.assertTrue(box[0] >= 0 and box[1] <= width, (box, tip.text))
         self.assertLessEqual(set(lines), {0, 1}, "a value wraps")
+        self.assertTrue(self.js("return arguments[0].scrollWidth <= arguments[0].clientWidth", tip), f"cut off: {tip.text}")
         before = tip.text
         ActionChains(self.driver).send_keys(Keys.END).perform()
         after = self.visible_tip(figure)
@@ -298,6 +325,20 @@ class Pages(Browser, Case):
             place = self.js("return document.querySelector(arguments[0].getAttribute('href')).getBoundingClientRect().top", link)
             bottom = self.js("return scrollY + innerHeight >= document.documentElement.scrollHeight - 2")
             self.assertTrue(0 <= place < 100 or bottom, (link.text, place))
+
+    def test_colours_differ_to_everybody(self):
+        """The distance of two colours of a panel, which has six at most, and of any two; 2 is just noticeable."""
+        for scheme in SCHEMES:
+            self.look(self.place / "small.html", 1280, scheme)
+            colours = [self.js("""const probe = document.body.appendChild(document.createElement("i"));
+                                  probe.className = "c" + arguments[0]; probe.style.color = "var(--c)";
+                                  const colour = getComputedStyle(probe).color; probe.remove(); return colour;""", i)
+                       for i in range(8)]
+            for vision in VISIONS:
+                places = [seen(colour, vision) for colour in colours]
+                for i, one in enumerate(places):
+                    for j, other in enumerate(places[:i]):
+                        self.assertGreater(math.dist(one, other), 8 if i < 6 else 6, (scheme, vision, colours[i], colours[j]))
 
     def test_lines_stand_out(self):
         """Lines and dots have a contrast of at least 3 to what is behind them, the large ones of the legend included."""

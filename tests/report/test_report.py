@@ -9,9 +9,8 @@ import unittest
 import xml.etree.ElementTree as ET
 
 from page import (CURVES, FIGURES, MEASURED, MECHANISMS, NOT_A_NUMBER, OPTIONS, REGIONS, SETTINGS, STUDY, SURFACES, SWEEPS,
-                  TASKS, Case, Page, StudyCase, in_folder, read_csv, read_json, run, without_times, tick_value)
+                  SVG, TASKS, Axis, Case, Page, StudyCase, in_folder, points, read_csv, read_json, run, series_of, without_times)
 
-SVG = "{http://www.w3.org/2000/svg}"
 MINUS = "\u2212"
 
 
@@ -22,36 +21,6 @@ def quartiles(values):
 def value_at(curve, epoch, column):
     """A run that has stopped keeps its last value."""
     return curve[min(epoch, len(curve)) - 1][column]
-
-
-class Axis:
-    """Places and values of an axis, from what a reader sees: its ticks. Linear or logarithmic, whichever fits."""
-
-    def __init__(self, svg, horizontal):
-        same, place = ("x1", "x2") if horizontal else ("y1", "y2"), "x1" if horizontal else "y1"
-        children = list(svg)
-        self.ticks = [(float(line.get(place)), tick_value(label.text)) for line, label in zip(children, children[1:])
-                      if line.get("class") == "grid" and line.get(same[0]) == line.get(same[1])]
-        assert len(self.ticks) >= 2, "fewer than two ticks"
-        for self.scale in (float, math.log10):
-            if all(tick > 0 or self.scale is float for _, tick in self.ticks) and \
-               all(abs(self.place(tick) - at) < 0.2 for at, tick in self.ticks):
-                return
-        raise AssertionError(f"the ticks are neither linear nor logarithmic: {self.ticks}")
-
-    def place(self, value):
-        (first, low), (last, high) = self.ticks[0], self.ticks[-1]
-        low, high = self.scale(low), self.scale(high)
-        return first + (self.scale(value) - low) / (high - low) * (last - first)
-
-
-def points(path):
-    """M62.0 10.5L70.0 20.0 as pairs of numbers."""
-    return [tuple(map(float, pair.split())) for pair in re.findall(r"[ML]([^MLZ]+)", path)]
-
-
-def series_of(svg):
-    return {group.get("data-name"): group for group in svg.iter(f"{SVG}g") if "series" in group.get("class", "").split()}
 
 
 class Figures(StudyCase):
@@ -187,92 +156,6 @@ class Figures(StudyCase):
             self.assertEqual(number, TASKS.index(task))
 
 
-class LongRuns(Case):
-    def test_long_curves_are_thinned_but_keep_their_ends(self):
-        for epochs in (399, 400, 401, 801):
-            words = ["compare", "even-pairs", "--attention", "full", "--seeds", "2", *OPTIONS, "--stop-at", "0", "--width", "2",
-                     "--mlp-width", "2", "--train-count", "4", "--heldout-count", "4", "--epochs", epochs, "--store",
-                     self.folder / "runs", "--figures", self.folder / f"figures-{epochs}", "--quiet"]
-            self.good(*words, timeout=300)
-            rows = read_csv(self.folder / f"figures-{epochs}" / "even-pairs-training-loss.csv")
-            self.assertEqual([int(row["epoch"]) for row in rows], list(range(1, epochs + 1)))
-            svg = ET.parse(self.folder / f"figures-{epochs}" / "even-pairs-training-loss.svg").getroot()
-            x, y = Axis(svg, True), Axis(svg, False)
-            line = next(path for path in svg.iter(f"{SVG}path") if path.get("class") == "line")
-            drawn = points(line.get("d"))
-            self.assertLessEqual(len(drawn), 401)
-            self.assertEqual(len({place for place, _ in drawn}), len(drawn), "a point is drawn twice")
-            for point, row in ((drawn[0], rows[0]), (drawn[-1], rows[-1])):
-                self.assertLess(math.dist(point, (x.place(int(row["epoch"])), y.place(float(row["median"])))), 0.3)
-
-
-class ManyGroups(Case):
-    def test_more_groups_than_a_figure_holds(self):
-        rates = [f"{0.01 * i:.3g}" for i in range(1, 21)]
-        self.good("compare", "even-pairs", "--attention", "full,topk:2", "--seeds", "2", *OPTIONS, "--epochs", "3", "--lr",
-                  ",".join(rates), "--out", self.folder / "report.html", "--figures", self.folder / "figures", "--plot")
-        page = Page((self.folder / "report.html").read_bytes())
-        names = [f"{mechanism} lr={rate}" for mechanism in ("full", "topk:2") for rate in rates]
-        self.assertEqual([row[0] for row in page.rows("even-pairs")], names)
-        self.assertEqual(len(page.verdicts()), len(rates))
-        section = page.sections["even-pairs"]
-        legend = [item.text for item in section.find("ul", "legend")[0].find("li")]
-        self.assertEqual(legend, names[:len(legend)])
-        self.assertIn(f"first {len(legend)} of {len(names)}", section.text)
-        for figure in section.find("figure"):
-            if not figure.attributes["id"].startswith("epochs-by-"):
-                self.assertEqual([group.attributes["data-name"] for group in figure.find("g", "series")], legend)
-        for figure in CURVES:
-            rows = read_csv(self.folder / "figures" / f"even-pairs-{figure}.csv")
-            self.assertEqual(list(dict.fromkeys(row["variant"] for row in rows)), names)
-            svg = ET.parse(self.folder / "figures" / f"even-pairs-{figure}.svg").getroot()
-            panels = [group for group in svg.iter(f"{SVG}g") if group.get("class") == "panel"]
-            self.assertEqual(len(panels), len(legend))
-            self.check_looks(panels)
-
-    def check_looks(self, panels):
-        """No two series of a panel look the same."""
-        for panel in panels:
-            looks = [(path.get("stroke"), path.get("stroke-dasharray")) for path in panel.iter(f"{SVG}path")
-                     if path.get("class") == "line"]
-            self.assertTrue(0 < len(looks) == len(set(looks)) <= 6, looks)
-
-    def compare(self, *words):
-        self.good("compare", "even-pairs", "--seeds", "2", *OPTIONS, "--epochs", "3", *words, "--out", self.folder / "report.html",
-                  "--figures", self.folder / "figures", "--store", self.folder / "runs")
-        svg = ET.parse(self.folder / "figures" / "even-pairs-training-loss.svg").getroot()
-        return [group for group in svg.iter(f"{SVG}g") if group.get("class") == "panel"]
-
-    def test_many_mechanisms_have_a_panel_each(self):
-        """Beside the baseline, which is in all of them."""
-        names = ["full", "topk:1", "topk:2", "topk:3", "banded:1", "banded:3", "block:2", "bottomk:2"]
-        panels = self.compare("--attention", ",".join(names))
-        self.check_looks(panels)
-        self.assertEqual([list(series_of(panel)) for panel in panels], [["full", name] for name in names[1:]])
-        shown = Page((self.folder / "report.html").read_bytes()).root.find("figure", id="training-loss-0")[0].find("svg", "figure")
-        self.assertEqual([[g.attributes["data-name"] for g in svg.find("g", "series")] for svg in shown],
-                         [["full", name] for name in names[1:]])
-
-    def test_a_grid_has_a_panel_for_each_comparison(self):
-        panels = self.compare("--attention", "full,topk:2", "--lr", "0.01,0.02", "--norm", "pre,post")
-        self.check_looks(panels)
-        self.assertEqual(len(panels), 4)
-        for panel in panels:
-            names = list(series_of(panel))
-            self.assertEqual(names[1], names[0].replace("full", "topk:2"))
-
-    def test_colour_is_the_mechanism_and_dashes_are_settings(self):
-        self.compare("--attention", "full,topk:2,banded:3", "--lr", "0.01,0.02")
-        svg = ET.parse(self.folder / "figures" / "even-pairs-training-loss.svg").getroot()
-        looks = {name: (path.get("stroke"), path.get("stroke-dasharray")) for name, group in series_of(svg).items()
-                 for path in group.iter(f"{SVG}path") if path.get("class") == "line"}
-        self.assertEqual(len(looks), 6)
-        for name, (colour, dashes) in looks.items():
-            for other, (their_colour, their_dashes) in looks.items():
-                self.assertEqual(colour == their_colour, name.split()[0] == other.split()[0], (name, other))
-                self.assertEqual(dashes == their_dashes, name.split()[1] == other.split()[1], (name, other))
-
-
 MARKS = {"nothing to compare": "–", "too few seeds": "?", "no difference found": "○", "equal": "=", "better": "▲", "worse": "▼",
          "both at chance": "–"}
 
@@ -404,7 +287,7 @@ class Document(StudyCase):
             recipe = {**usual, **recipes[task]}
             self.assertEqual(told, {name: (value, recipe[name]) for name, value in SETTINGS.items()
                                     if value != recipe[name] and name != "stop-at"})  # when to stop looking is no recipe
-            listed = {entry.find("dt")[0].text: entry.find("dd")[0].text for entry in section.find("dl")[0].find("div")}
+            listed = {entry.find("dt")[0].text: entry.find("dd")[0].text for dl in section.find("dl") for entry in dl.find("div")}
             for name, value in SETTINGS.items():
                 self.assertEqual(listed[name], value)
             self.assertEqual(listed["attention"], "varies")

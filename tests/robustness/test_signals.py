@@ -45,7 +45,10 @@ class Signals(StoreCase):
         for sent, words in ((signal.SIGINT, ["--attention", "full"]), (signal.SIGTERM, ["--attention", "topk:40"]),
                             (signal.SIGHUP, ["--attention", "random:2000"]),
                             (signal.SIGINT, ["--attention", "full", "--threads", 1]),
-                            (signal.SIGTERM, ["--attention", "block:4096"])):
+                            (signal.SIGTERM, ["--attention", "block:4096"]),
+                            (signal.SIGINT, ["--attention", "topp:0.9"]), (signal.SIGINT, ["--attention", "full/entmax15@rope"]),
+                            # clusters and hashes are found before the first query, for hours
+                            (signal.SIGTERM, ["--attention", "kmeans:65536:100"]), (signal.SIGINT, ["--attention", "lsh:65536:64"])):
             process = self.start("train", "even-pairs", *LONG, *words, "--store", self.store, "--quiet")
             self.wait_until_running(process)
             time.sleep(1)

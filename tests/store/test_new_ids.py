@@ -96,7 +96,7 @@ class Reading(OldStore):
 class Writing(OldStore):
     def assert_brought_forward(self, store=None):
         rows, ids, version = self.rows(store or self.store)
-        self.assertEqual(version, 6)
+        self.assertEqual(version, 7)
         self.assertEqual(rows, self.before[0])
         return ids
 
@@ -179,7 +179,7 @@ class Writing(OldStore):
         for words in [*MADE, self.tsv()]:
             self.good(run("train", *words, "--store", self.store))
         rows, ids, version = self.rows(self.store)
-        self.assertEqual((version, ids, rows["epochs"]), (6, fresh, self.before[0]["epochs"]))
+        self.assertEqual((version, ids, rows["epochs"]), (7, fresh, self.before[0]["epochs"]))
         self.check()
 
     @unittest.skipUnless(FAILING, "SEMFOCUS_FAILING names no library")

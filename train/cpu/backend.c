@@ -42,7 +42,7 @@ static sf_status supports(const sf_demand *demand) {
 
 static bool share_fleet(const sf_demand *a, const sf_demand *b) {
     const sf_shape *s = a->shape, *t = b->shape;
-    return s->C == t->C && s->F == t->F && s->H == t->H && s->L == t->L && a->precision == b->precision;
+    return s->C == t->C && s->F == t->F && s->H == t->H && s->D == t->D && s->L == t->L && a->precision == b->precision;
 }
 
 /* A fleet's members wait for each other at the end of an epoch, so several fleets of one member are faster. */

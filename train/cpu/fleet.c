@@ -159,13 +159,29 @@ static sf_status open_model(trained_model *m, sf_member *member) {
     return SF_OK;
 }
 
+typedef struct evaluated { /* sequences of a set, spread evenly: usually all */
+    const sf_dataset *data;
+    sf_split split;
+    size_t count;
+} evaluated;
+
+static evaluated evaluated_of(const sf_member *member, sf_split split) {
+    const sf_dataset *data = split == SF_TRAINING ? member->data->training : member->data->heldout;
+    const size_t all = sf_dataset_count(data), asked = (size_t)member->config.evaluate_count;
+    return (evaluated){data, split, split == SF_TRAINING && asked > 0 ? sf_smaller(asked, all) : all};
+}
+
+static size_t sequence_of(const evaluated *set, size_t n) {
+    return n * sf_dataset_count(set->data) / set->count;
+}
+
 sf_status sf_cpu_fleet_add(void *opaque, size_t s, sf_member *member) {
     cpu_fleet *fleet = opaque;
     trained_model *m = &fleet->models[s];
     sf_status status = open_model(m, member);
     if (status == SF_OK && fleet->shared)
         status = sf_exchange_create(&m->exchange, &member->model, m->demand.batch,
-                                    sf_dataset_count(member->data->training) + sf_dataset_count(member->data->heldout));
+                                    evaluated_of(member, SF_TRAINING).count + evaluated_of(member, SF_HELDOUT).count);
     if (status == SF_OK && (fleet->workspaces == NULL || !fits(fleet, m))) status = enlarge(fleet);
     if (status != SF_OK) close_model(m);
     return status;
@@ -251,16 +267,16 @@ static ending train_epoch(const workspace *at, trained_model *m, size_t epoch, c
 }
 
 /* The results are invalid once a stop was requested. */
-static void evaluate(double *loss, double *accuracy, const workspace *at, const trained_model *m,
-                     const sf_dataset *data, sf_split split, const atomic_int *stop) {
-    const size_t count = sf_dataset_count(data);
+static void evaluate(double *loss, double *accuracy, const workspace *at, const trained_model *m, const evaluated *set,
+                     const atomic_int *stop) {
+    const size_t count = set->count;
     double total = 0;
     size_t correct = 0, labelled = 0;
     for (size_t first = 0; first < count && !sf_stop_asked(stop); first += SF_EVALUATION_BATCH) {
         const size_t now = sf_smaller(count - first, SF_EVALUATION_BATCH);
-        for (size_t n = 0; n < now; n++) place(at, n, m->member, data, first + n);
+        for (size_t n = 0; n < now; n++) place(at, n, m->member, set->data, sequence_of(set, first + n));
         const sf_batch batch = sf_batch_room_read(&at->room, now);
-        const sf_moment moment = sf_evaluation_moment((uint32_t)m->member->config.seed, split, first);
+        const sf_moment moment = sf_evaluation_moment((uint32_t)m->member->config.seed, set->split, first);
         sf_evaluation part;
         sf_cpu_evaluate(at->team, &part, NULL, m->plan, m->blocks[0], &batch, &moment);
         total += part.loss;
@@ -277,14 +293,14 @@ static ending judge(const sf_epoch *row) {
 
 /* The sequences of the slice that are of one set, whose first is number `before` of all. */
 static void evaluate_slice(const sf_exchange_slice *mine, const workspace *at, const trained_model *m,
-                           const sf_dataset *data, sf_split split, size_t before, const atomic_int *stop) {
-    const size_t end = sf_smaller(mine->end, before + sf_dataset_count(data));
+                           const evaluated *set, size_t before, const atomic_int *stop) {
+    const size_t end = sf_smaller(mine->end, before + set->count);
     size_t now;
     for (size_t first = sf_larger(mine->first, before); first < end && !sf_stop_asked(stop); first += now) {
         now = sf_smaller(end - first, SF_EVALUATION_BATCH);
-        for (size_t n = 0; n < now; n++) place(at, n, m->member, data, first - before + n);
+        for (size_t n = 0; n < now; n++) place(at, n, m->member, set->data, sequence_of(set, first - before + n));
         const sf_batch batch = sf_batch_room_read(&at->room, now);
-        const sf_moment moment = sf_evaluation_moment((uint32_t)m->member->config.seed, split, first - before);
+        const sf_moment moment = sf_evaluation_moment((uint32_t)m->member->config.seed, set->split, first - before);
         sf_cpu_evaluate_each(at->team, mine->losses + first, mine->correct + first, m->plan, m->blocks[0], &batch,
                              &moment);
     }
@@ -292,16 +308,17 @@ static void evaluate_slice(const sf_exchange_slice *mine, const workspace *at, c
 
 /* In the order of evaluate(). */
 static void add_up(double *loss, double *accuracy, const double *losses, const uint32_t *correct,
-                   const sf_dataset *data, const sf_shape *shape) {
-    const size_t count = sf_dataset_count(data), labelled = sf_labels_between(data, 0, count, shape);
+                   const evaluated *set) {
+    const size_t count = set->count;
     double total = 0;
-    size_t right = 0;
+    size_t right = 0, labelled = 0;
     for (size_t first = 0; first < count; first += SF_EVALUATION_BATCH) {
         const size_t end = first + sf_smaller(count - first, SF_EVALUATION_BATCH);
         double sum = 0;
         for (size_t n = first; n < end; n++) {
             sum += losses[n];
             right += correct[n];
+            labelled += sf_labels_of(set->data, sequence_of(set, n));
         }
         total += sum;
     }
@@ -310,29 +327,27 @@ static void add_up(double *loss, double *accuracy, const double *losses, const u
 }
 
 static ending evaluate_together(sf_epoch *row, const workspace *at, const trained_model *m, const atomic_int *stop) {
-    const sf_run_data *data = m->member->data;
-    const sf_shape *shape = &m->member->model.shape;
-    const size_t training = sf_dataset_count(data->training);
+    const evaluated training = evaluated_of(m->member, SF_TRAINING), heldout = evaluated_of(m->member, SF_HELDOUT);
     const sf_exchange_slice mine = sf_exchange_slice_of(m->exchange);
-    evaluate_slice(&mine, at, m, data->training, SF_TRAINING, 0, stop);
-    evaluate_slice(&mine, at, m, data->heldout, SF_HELDOUT, training, stop);
+    evaluate_slice(&mine, at, m, &training, 0, stop);
+    evaluate_slice(&mine, at, m, &heldout, training.count, stop);
     sf_status status =
         sf_exchange_gather(m->exchange, sf_stop_asked(stop), sf_attention_is_faulty(&m->member->model.shape.attention));
     if (status == SF_OK) {
-        add_up(&row->train_loss, &row->train_accuracy, mine.losses, mine.correct, data->training, shape);
-        add_up(&row->heldout_loss, &row->heldout_accuracy, mine.losses + training, mine.correct + training,
-               data->heldout, shape);
+        add_up(&row->train_loss, &row->train_accuracy, mine.losses, mine.correct, &training);
+        add_up(&row->heldout_loss, &row->heldout_accuracy, mine.losses + training.count, mine.correct + training.count,
+               &heldout);
         status = sf_exchange_share(m->exchange, row);
     }
     return status == SF_OK ? judge(row) : given_up(m, status);
 }
 
 static ending evaluate_both(sf_epoch *row, const workspace *at, const trained_model *m, const atomic_int *stop) {
-    const sf_run_data *data = m->member->data;
+    const evaluated training = evaluated_of(m->member, SF_TRAINING), heldout = evaluated_of(m->member, SF_HELDOUT);
     sf_cpu_team_obey(at->team, stop);
     if (m->exchange != NULL) return evaluate_together(row, at, m, stop);
-    evaluate(&row->train_loss, &row->train_accuracy, at, m, data->training, SF_TRAINING, stop);
-    evaluate(&row->heldout_loss, &row->heldout_accuracy, at, m, data->heldout, SF_HELDOUT, stop);
+    evaluate(&row->train_loss, &row->train_accuracy, at, m, &training, stop);
+    evaluate(&row->heldout_loss, &row->heldout_accuracy, at, m, &heldout, stop);
     if (sf_stop_asked(stop) || sf_attention_is_faulty(&m->member->model.shape.attention))
         return given_up(m, SF_INTERRUPTED);
     return judge(row);

@@ -56,6 +56,8 @@ static const char *gpu_variant(sf_precision precision) {
 
 static sf_status gpu_supports(const sf_demand *demand) {
     SF_TRY(gpu_check(demand->precision));
+    if (demand->evaluates_part)
+        return sf_fail(SF_UNSUPPORTED, "there is no CUDA kernel for the setting evaluate-count");
     return sf_cuda_supports(demand->shape, demand->precision);
 }
 

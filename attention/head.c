@@ -93,16 +93,6 @@ static const double *score_all(void *scratch, const sf_attention *attention, con
     return all.scores;
 }
 
-static _Thread_local const atomic_int *preparation_stop;
-
-void sf_preparation_obey(const atomic_int *stop) {
-    preparation_stop = stop;
-}
-
-bool sf_preparation_is_stopped(void) {
-    return sf_stop_asked(preparation_stop);
-}
-
 void sf_head_prepare(sf_head_state *state, const sf_attention *attention, size_t T, sf_index key_index) {
     state->input.T = T - attention->globals;
     state->input.k = attention->k;

@@ -9,7 +9,7 @@
 static const double seconds_between_steps = 0.2;
 
 typedef struct listener {
-    sf_flat_event *on_event;
+    sf_flat_event on_event;
     void *context;
     double told; /* when a step was told last */
 } listener;
@@ -26,7 +26,7 @@ static void pass_on(void *context, const sf_event *event) {
                  event->step, event->steps);
 }
 
-sf_status sf_study_train(const sf_study *study, sf_store *store, const sf_stop_flag *stop, sf_flat_event *on_event,
+sf_status sf_study_train(const sf_study *study, sf_store *store, const sf_stop_flag *stop, sf_flat_event on_event,
                          void *context) {
     sf_options options;
     listener to = {.on_event = on_event, .context = context};

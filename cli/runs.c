@@ -88,7 +88,7 @@ static json_t *describe_run(listing *shown, const sf_stored_run *run, const sf_r
     json_object_set_new(row, "tags", tags_as_json(labels->tags));
     json_object_set_new(row, "note", text_or_null(labels->note));
     json_object_set_new(row, "archived", json_boolean(labels->archived));
-    if (shown->status == SF_OK) shown->status = sf_store_config(&config, shown->store, run);
+    if (shown->status == SF_OK) shown->status = sf_store_list_config(&config, shown->store, run);
     if (shown->status == SF_OK) json_object_set_new(row, "settings", settings_as_json(&config));
     return row;
 }

@@ -155,7 +155,7 @@ sf_status sf_tensorboard_write_run(sf_store *store, const sf_stored_run *run, co
     char path[SF_BOARD_PATH_SIZE], name[SF_BOARD_NAME_SIZE], leaf[64], group[SF_PATH_SIZE + SF_BOARD_NAME_SIZE];
     run_log w = {0};
     sf_event_file file;
-    SF_TRY(sf_store_config(&w.config, store, run));
+    SF_TRY(sf_store_list_config(&w.config, store, run));
     sf_board_name(name, run->task, run->attention, &w.config);
     snprintf(leaf, sizeof leaf, "seed-%lld-%s", (long long)run->seed, run->id);
     snprintf(group, sizeof group, "%s %s", run->task, name);

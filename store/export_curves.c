@@ -69,7 +69,7 @@ static sf_status write_beginning(const exporting *e, FILE *out, const sf_stored_
     sf_config config;
     sf_run_labels labels;
     const sf_setting *setting;
-    SF_TRY(sf_store_config(&config, e->store, run));
+    SF_TRY(sf_store_list_config(&config, e->store, run));
     SF_TRY(sf_store_labels(&labels, e->store, run));
     fprintf(out, e->json ? "{\"run\":\"%s\"" : "%s", run->id);
     write_field(e, out, "name", labels.name, false);

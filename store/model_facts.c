@@ -68,7 +68,7 @@ sf_status sf_model_facts_of_run(sf_model_facts *facts, sf_store *store, const sf
                                 size_t classes) {
     sf_config config;
     sf_attention attention;
-    SF_TRY(sf_store_config(&config, store, run));
+    SF_TRY(sf_store_list_config(&config, store, run));
     if (sf_attention_parse(&attention, run->attention) != SF_OK) return SF_OK; /* of a plug-in that is not loaded */
     const size_t longest = longest_of(run, &config);
     const sf_model_sizes sizes = {.tokens = tokens,

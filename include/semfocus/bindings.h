@@ -33,12 +33,12 @@ sf_status sf_settings_json(char **out);
 sf_status sf_parts_json(char **out);
 
 /* What a session tells: sf_event_kind, index of the run, and what the kind says is there. */
-typedef void sf_flat_event(void *context, int kind, size_t run, const char *id, const char *message, size_t epoch,
-                           double train_loss, double train_accuracy, double heldout_loss, double heldout_accuracy,
-                           size_t step, size_t steps);
+typedef void (*sf_flat_event)(void *context, int kind, size_t run, const char *id, const char *message, size_t epoch,
+                              double train_loss, double train_accuracy, double heldout_loss, double heldout_accuracy,
+                              size_t step, size_t steps);
 /* Trains what is missing of a planned study, with the study's own threads, device and so on; as sf_session_run().
  * `on_event` may be NULL; steps are told a few times per second at most. */
-sf_status sf_study_train(const sf_study *study, sf_store *store, const sf_stop_flag *stop, sf_flat_event *on_event,
+sf_status sf_study_train(const sf_study *study, sf_store *store, const sf_stop_flag *stop, sf_flat_event on_event,
                          void *context);
 /* The planned runs: [{"id", "task", "attention", "seed", "epochs"}]. */
 sf_status sf_study_runs_json(char **out, const sf_study *study);

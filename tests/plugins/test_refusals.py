@@ -42,14 +42,14 @@ class Refused(PluginCase):
                 ("PLUGIN=.selectors=0,.weightings=0,.tasks=0", "registers nothing"), ("PLUGIN=.selectors=twice", "selector mine is registered twice"),
                 ("PLUGIN=.extras=selectors", "extras, which this version of semfocus cannot run"),
                 ("PLUGIN=.score_transforms=transforms", "score transforms, which this version of semfocus cannot run"),
-                ("SELECTOR=.version=3", "selector 1 has version 3 but this semfocus knows versions 1 to 2"),
-                ("SELECTOR=.size=1", "selector 1 has version 2 and 1 bytes"), ("SELECTOR=.name=0", "selector 1 has no name"),
+                ("SELECTOR=.version=4", "selector 1 has version 4 but this semfocus knows versions 1 to 3"),
+                ("SELECTOR=.size=1", "selector 1 has version 3 and 1 bytes"), ("SELECTOR=.name=0", "selector 1 has no name"),
                 ('SELECTOR=.name=""', "is called ''"), ('SELECTOR=.name="Mine"', "is called 'Mine'"), ('SELECTOR=.name="a:b"', "is called 'a:b'"),
                 ('SELECTOR=.name="-a"', "is called '-a'"), ('SELECTOR=.name="a/b"', "lower-case letter"),
                 ('SELECTOR=.name="aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"', "up to 23 more"),
                 ('SELECTOR=.name="topk"', "the selector topk is built in"), ("SELECTOR=.summary=0", "has no summary"),
                 ('SELECTOR=.summary="a\\nb"', "must be one line"), ("SELECTOR=.keep=0", "the selector mine has no function keep"),
-                ("SELECTOR=.selects_by=8", "selects by 8, which this version"), ("SELECTOR=.keeps_k=true", "takes none; set takes_k"),
+                ("SELECTOR=.selects_by=16", "selects by 16, which this version"), ("SELECTOR=.selects_by=8", "needs SF_BY_SCORE and a function prepare"), ("SELECTOR=.keeps_k=true", "takes none; set takes_k"),
                 ("SELECTOR=.separates_scores=true", "add SF_BY_SCORE"),
                 ("SELECTOR=.prepare=(void*)sample", "one of scratch_size and prepare"),
                 ("SELECTOR=.prepare=(void*)sample,.scratch_size=(void*)sample", "nothing to prepare"),
@@ -85,6 +85,7 @@ class Refused(PluginCase):
         self.good("list", "--plugin", self.library())
         # Of the first version, which ended before these members.
         self.good("list", "--plugin", self.library("-DSELECTOR=.version=1,.size=offsetof(sf_selector,keeps_all)", name="first"))
+        self.good("list", "--plugin", self.library("-DSELECTOR=.version=2,.size=offsetof(sf_selector,failure)", name="third"))
         self.good("list", "--plugin", self.library("-DWEIGHTING=.version=1,.size=offsetof(sf_weighting,matrix_scratch)", name="second"))
         self.good("list", "--plugin", self.library("-DTASK=.version=1,.size=offsetof(sf_task,settings)", name="third"))
         other = self.library("-g3", name="other")

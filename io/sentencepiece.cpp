@@ -25,14 +25,22 @@ constexpr size_t most_bytes = size_t{32} << 20;
 
 class lines_of_text : public sentencepiece::SentenceIterator {
   public:
-    lines_of_text(const char *text, size_t size) : at(text), end(text + size), step(1 + size / most_bytes) { take(); }
-    bool done() const override { return at == nullptr; }
+    lines_of_text(const char *text, size_t size) : at(text), end(text + size), step(1 + size / most_bytes) {
+        take();
+    }
+    bool done() const override {
+        return at == nullptr;
+    }
     void Next() override {
         for (size_t i = 0; i < step && at != nullptr; i++) skip();
         take();
     }
-    const std::string &value() const override { return line; }
-    sentencepiece::util::Status status() const override { return {}; }
+    const std::string &value() const override {
+        return line;
+    }
+    sentencepiece::util::Status status() const override {
+        return {};
+    }
 
   private:
     const char *line_end() const {
@@ -81,11 +89,9 @@ sf_status sf_pieces_train(sf_bytes *file, const char *type, size_t vocab, const 
         std::string model;
         /* One thread and one seed: threads would change the order of sums, and with it the model. */
         sentencepiece::SetRandomGeneratorSeed(0);
-        const auto status = sentencepiece::SentencePieceTrainer::Train({{"model_type", type},
-                                                                        {"vocab_size", std::to_string(vocab)},
-                                                                        {"num_threads", "1"},
-                                                                        {"minloglevel", "2"}},
-                                                                       &lines, &model);
+        const auto status = sentencepiece::SentencePieceTrainer::Train(
+            {{"model_type", type}, {"vocab_size", std::to_string(vocab)}, {"num_threads", "1"}, {"minloglevel", "2"}},
+            &lines, &model);
         if (!status.ok())
             return sf_fail(SF_BAD_INPUT, "SentencePiece cannot make %zu pieces of this text: %s", vocab,
                            sentence_of(status).c_str());

@@ -55,8 +55,7 @@ static const sf_setting table[] = {
 
     {"attention", SF_TEXT, SF_GROUP_MODEL, RUN(attention), "full", 0, SF_TEXT_SIZE, NULL, "NAME",
      "mechanism: full, banded:5+global:1, topk:5, topp:0.9/sigmoid@rope, ... (semfocus list attention)"},
-    {"width", SF_INTEGER, SF_GROUP_MODEL, RUN(width), "64", 1, 4096, NULL, "N",
-     "model width d"},
+    {"width", SF_INTEGER, SF_GROUP_MODEL, RUN(width), "64", 1, 4096, NULL, "N", "model width d"},
     {"mlp-width", SF_INTEGER, SF_GROUP_MODEL, RUN(mlp_width), "64", 1, 16384, NULL, "N", "hidden width of the MLP"},
     {"heads", SF_INTEGER, SF_GROUP_MODEL, RUN(heads), "1", 1, 64, NULL, "N", "attention heads"},
     {"head-width", SF_INTEGER, SF_GROUP_MODEL, RUN(head_width), "0", 0, 4096, NULL, "N",

@@ -44,9 +44,9 @@ typedef struct cli_verb {
     int (*run)(const cli_request *request);
 } cli_verb;
 
-extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_landscape, verb_evaluate, verb_generate,
-    verb_distance, verb_bench, verb_runs, verb_export, verb_check, verb_delete, verb_merge, verb_data, verb_solve,
-    verb_parity, verb_list, verb_man, verb_completion, verb_complete, verb_paper, verb_doctor, verb_serve;
+extern const cli_verb verb_train, verb_compare, verb_study, verb_report, verb_analyze, verb_landscape, verb_evaluate,
+    verb_generate, verb_distance, verb_bench, verb_runs, verb_export, verb_check, verb_delete, verb_merge, verb_data,
+    verb_solve, verb_parity, verb_list, verb_man, verb_completion, verb_complete, verb_paper, verb_doctor, verb_serve;
 
 const cli_verb *verb_at(size_t i);           /* NULL past the end */
 const cli_verb *find_verb(const char *name); /* NULL: there is none */

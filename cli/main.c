@@ -7,11 +7,11 @@
 
 #include "cli/cli.h"
 
-static const cli_verb *const verbs[] = {&verb_train,      &verb_compare,  &verb_study,    &verb_report,   &verb_analyze,
-                                        &verb_landscape,  &verb_paper,    &verb_evaluate, &verb_generate, &verb_distance, &verb_runs,
-                                        &verb_export,     &verb_check,    &verb_delete,   &verb_merge,    &verb_data,
-                                        &verb_solve,      &verb_parity,   &verb_bench,    &verb_list,     &verb_man,
-                                        &verb_completion, &verb_complete, &verb_doctor,   &verb_serve};
+static const cli_verb *const verbs[] = {
+    &verb_train,      &verb_compare,  &verb_study,    &verb_report, &verb_analyze, &verb_landscape, &verb_paper,
+    &verb_evaluate,   &verb_generate, &verb_distance, &verb_runs,   &verb_export,  &verb_check,     &verb_delete,
+    &verb_merge,      &verb_data,     &verb_solve,    &verb_parity, &verb_bench,   &verb_list,      &verb_man,
+    &verb_completion, &verb_complete, &verb_doctor,   &verb_serve};
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 const cli_verb *verb_at(size_t i) {

@@ -92,7 +92,8 @@ const cli_verb verb_train = {
     .usage = "TASK [--attention NAME[,...]] [--seed S[,...]] [--setting value ...]",
     .summary = "train models, store them and print their learning curves",
     .details =
-        "TASK is a built-in task ('semfocus list tasks') or data of your own: text:, csv:, tsv: or jsonl:TRAIN[,HELDOUT].\n"
+        "TASK is a built-in task ('semfocus list tasks') or data of your own: text:, csv:, tsv: or "
+        "jsonl:TRAIN[,HELDOUT].\n"
         "The recipe of a task replaces the defaults below; your options replace both.\n"
         "Repeating a command continues unfinished runs and skips finished ones; asking for more epochs continues\n"
         "a run. Ctrl-C and SIGTERM write a checkpoint and end within seconds, with exit code 130 and 143; a second\n"

@@ -1,4 +1,5 @@
-/* What the page says about runs of a user's own data: how well they predict a held-out text, and the names of labels. */
+/* What the page says about runs of a user's own data: how well they predict a held-out text, and the names of labels.
+ */
 #ifndef SF_REPORT_OWN_DATA_PART_H
 #define SF_REPORT_OWN_DATA_PART_H
 

@@ -397,7 +397,8 @@ static sf_status read_settings(sf_config *out, const char *id, const char *task,
     sf_status status =
         json_is_object(settings) ? SF_OK : sf_fail(SF_IO_ERROR, "the settings of run %s cannot be read", id);
     if (status == SF_OK && !listed) status = sf_run_plugins_check(json_object_get(settings, "plugins"), id);
-    const char *readout = json_string_value(json_object_get(settings, "readout")); /* the recipe of text depends on it */
+    const char *readout =
+        json_string_value(json_object_get(settings, "readout")); /* the recipe of text depends on it */
     if (status == SF_OK && readout != NULL) status = sf_config_set(out, "readout", readout);
     const sf_status recipe = status == SF_OK ? sf_run_data_recipe(out, task) : status;
     if (!listed) status = recipe;

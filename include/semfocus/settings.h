@@ -58,8 +58,8 @@ typedef struct sf_config {
     /* model */
     char attention[SF_TEXT_SIZE];
     int64_t width, mlp_width, heads, head_width, blocks; /* head_width 0: the width */
-    int64_t activation, norm; /* sf_activation, sf_norm */
-    int64_t causal, readout;  /* readout: sf_readout */
+    int64_t activation, norm;                            /* sf_activation, sf_norm */
+    int64_t causal, readout;                             /* readout: sf_readout */
     double dropout, inverse_temperature;
     /* training */
     int64_t optimizer, schedule; /* sf_optimizer, sf_schedule */

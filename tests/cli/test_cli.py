@@ -57,7 +57,7 @@ class Cli(Case):
 
 
     def some_text(self):
-        return self.write("some.txt", "a line of text, and more of it\n" * 20)
+        return self.write("some.txt", "a line\na line of text, and more of it\n" * 20)
 
     def text_run(self):
         """The same of a causal model of text."""

@@ -151,7 +151,7 @@ static sf_status to_text(char **out, const writing *w) {
     if (status == SF_OK) {
         for (size_t i = 0; i < text.count; i++) {
             const char byte = text.at[i];
-            (*out)[i] = byte == '\0' ? ' ' : byte; /* the text ends with the first zero byte */
+            (*out)[i] = (char)(byte == '\0' ? ' ' : byte); /* the text ends with the first zero byte */
         }
         (*out)[text.count] = '\0';
     }

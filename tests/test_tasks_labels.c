@@ -21,7 +21,8 @@ enum { SEED = 20250614 };
 /* Bits; the label of an even position is the number of ones so far, mod 3; odd positions have none. */
 static void sample_ones(int32_t *tokens, int32_t *labels, size_t *count, size_t length, sf_draws *draws) {
     int32_t ones = 0;
-    *count = length - sf_draw_below(draws, 2) * (length > 1);
+    const size_t fewer = sf_draw_below(draws, 2);
+    *count = length > 1 ? length - fewer : length;
     for (size_t t = 0; t < *count; t++) {
         ones += tokens[t] = (int32_t)sf_draw_below(draws, 2);
         labels[t] = t % 2 == 0 ? ones % 3 : -1;

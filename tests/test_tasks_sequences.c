@@ -66,6 +66,7 @@ enum { MANY = 20000 };
 static void recall_slots(void **state) {
     (void)state;
     enum { N = 64, D = 8, SLOTS = (N - 2 * D) / 2 };
+    const size_t asks = (size_t)2 * D; /* the position of the first slot */
     double first[SLOTS], second[SLOTS] = {0}, total = 0;
     for (size_t g = 0; g < SLOTS; g++) total += first[g] = pow((double)g + 1, 0.01 - 1);
     for (size_t g = 0; g < SLOTS; g++) first[g] /= total;
@@ -81,10 +82,10 @@ static void recall_slots(void **state) {
         keys[tokens[2 * (i % D)] - 1]++; /* one pair of each sequence, so that the draws are independent */
         values[tokens[2 * (i % D) + 1] - 64]++;
         for (size_t t = 0; t < N; t++) {
-            assert_int_equal(labels[t] >= 0, t >= 2 * D && tokens[t] != 0);
+            assert_int_equal(labels[t] >= 0, t >= asks && tokens[t] != 0);
             asked += labels[t] >= 0;
-            for (size_t pair = 0; pair < 2 && t >= 2 * D; pair++)
-                if (tokens[t] == tokens[2 * pair]) observed[pair][(t - 2 * D) / 2]++;
+            for (size_t pair = 0; pair < 2 && t >= asks; pair++)
+                if (tokens[t] == tokens[2 * pair]) observed[pair][(t - asks) / 2]++;
         }
         assert_int_equal(asked, D);
     }
@@ -175,7 +176,7 @@ static void flip_flop_draws(void **state) {
             size_t count, behind = 0;
             const int32_t *tokens = sf_dataset_tokens(data, i, &count);
             assert_int_equal(count, 2 * PAIRS + 1);
-            for (size_t t = 0; t < 2 * PAIRS; t += 2) {
+            for (size_t t = 0; t + 1 < count; t += 2) {
                 written += t > 0 && tokens[t] == 2;
                 ones += tokens[t + 1] == 1;
             }

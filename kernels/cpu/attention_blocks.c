@@ -178,10 +178,11 @@ INLINE void mix_block(const gathered *g, const float *keys, size_t stride, size_
 
 INLINE void mix_columns_of(gathered g, const float *keys, size_t stride, size_t count, const bool more[AT_ONCE],
                            size_t rows, size_t N) {
+    const size_t columns = (size_t)TILE_VECTORS * VL;
     size_t c = 0;
-    for (; c + TILE_VECTORS * VL <= N; c += TILE_VECTORS * VL) {
+    for (; c + columns <= N; c += columns) {
         mix_block(&g, keys + c, stride, count, more, rows, TILE_VECTORS);
-        for (size_t i = 0; i < rows; i++) g.out[i] += TILE_VECTORS * VL;
+        for (size_t i = 0; i < rows; i++) g.out[i] += columns;
     }
     for (; c < N; c += VL) {
         mix_block(&g, keys + c, stride, count, more, rows, 1);
@@ -322,7 +323,7 @@ static void add_addends(float *out, size_t out_row, const addends *a, size_t key
     for (size_t j = 0, rows; j < keys; j += rows) {
         rows = keys - j >= AT_ONCE ? AT_ONCE : 1;
         for (size_t c = 0, vectors; c < N; c += vectors * VL) {
-            vectors = N - c >= TILE_VECTORS * VL ? TILE_VECTORS : 1;
+            vectors = N - c >= (size_t)TILE_VECTORS * VL ? TILE_VECTORS : 1;
             float *at = out + j * out_row + c;
             if (rows == AT_ONCE && vectors == TILE_VECTORS)
                 add_tile(at, out_row, a, j, c, AT_ONCE, TILE_VECTORS);

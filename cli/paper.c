@@ -464,6 +464,7 @@ const cli_verb verb_paper = {
         "those\n"
         "that are named, from the store alone: at the scale that --scale names, otherwise at laptop and every other\n"
         "scale that has runs; with --out as Markdown. Entries open-... ask what the paper does not.\n"
+        "Figures 19 and 20 and open-pretraining read a text, which run --text names and the store remembers.\n"
         "A difference that is not significant neither agrees nor disagrees. Figures 21 and 22 are formulas and need\n"
         "no run.\n"
         "example: semfocus paper run tab-6 --scale smoke\n",

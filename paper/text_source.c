@@ -12,8 +12,6 @@
 
 #include "io/atomic_file.h"
 
-extern char **environ;
-
 enum { PLACE_SIZE = SF_PATH_SIZE + 64 };
 
 static const char not_named[] = "name yours with 'semfocus paper run ID --text FILE'; without --text, paper run takes "

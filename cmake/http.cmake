@@ -2,7 +2,7 @@
 set(SEMFOCUS_HTTP AUTO CACHE STRING "the live page (semfocus serve): ON, OFF, or AUTO: where libmicrohttpd is found")
 set(HAVE_HTTP OFF)
 set(HTTP_LIBRARIES "")
-set(HTTP_PKG_CONFIG "") # for pkg-config
+set(HTTP_PKG_CONFIG "") # for pkg-config: without what libmicrohttpd itself is linked with, whose packages need not be installed
 if(SEMFOCUS_HTTP STREQUAL OFF)
   set(HTTP_ABSENT "SEMFOCUS_HTTP is OFF")
 elseif(SEMFOCUS_HTTP STREQUAL AUTO AND CMAKE_CROSSCOMPILING)
@@ -12,7 +12,7 @@ else()
   if(MICROHTTPD_FOUND)
     set(HAVE_HTTP ON)
     set(HTTP_LIBRARIES PkgConfig::MICROHTTPD)
-    set(HTTP_PKG_CONFIG libmicrohttpd)
+    set(HTTP_PKG_CONFIG -lmicrohttpd)
   else()
     set(HTTP_ABSENT "libmicrohttpd-dev 0.9.73 or later was not found")
   endif()

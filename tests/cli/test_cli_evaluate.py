@@ -98,7 +98,7 @@ class Evaluate(Followup):
         self.assertAlmostEqual(row["accuracy"] * 5 / 100, round(row["accuracy"] * 5 / 100), places=9)
         self.refuse("evaluate", run, "--lengths", "3,4", mentions=("tsv:", "length 4"))
         self.refuse("evaluate", run, "--count", 9, mentions=("count is 9", "8 held-out sequences"))
-        self.refuse(*words, "--swap-sample", 3, mentions=("swap-sample", "tsv:"))
+        self.refuse(*words, "--swap-sample", 3, mentions=("swap-sample", "your own data"))
 
     def test_runs_without_weights(self):
         run, = self.train("full")

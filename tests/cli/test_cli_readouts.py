@@ -44,7 +44,7 @@ class Readouts(StoreCase):
                 self.good("check", "--store", store)
 
     def test_each_learns_and_is_evaluated(self):
-        words = ["train", self.each, "--readout", "each", "--causal", *MODEL, "--lr", 0.3, "--store", self.store]
+        words = ["train", self.each, "--readout", "each", "--causal", *MODEL, "--lr", 0.3, "--quiet", "--store", self.store]
         self.good(*words, "--epochs", 5)
         resumed = self.good(*words, "--epochs", 30, "--threads", 1).out
         run = self.one_run()
@@ -67,7 +67,7 @@ class Readouts(StoreCase):
         lone = "tokens\tlabel\n" + "1 2\t- 1\n" + "3 1\t- -\n" * 30
         path = self.write("lone.tsv", lone)
         out = self.good("train", f"tsv:{path},{path}", "--readout", "each", *MODEL, "--batch", 2, "--epochs", 3, "--optimizer", "adamw",
-                        "--weight-decay", 0.1, "--store", self.store).out
+                        "--weight-decay", 0.1, "--quiet", "--store", self.store).out
         self.assertNotIn("nan", out)
         self.assertEqual(self.one_run()["status"], "done")
 
@@ -126,7 +126,7 @@ class Readouts(StoreCase):
         self.assertEqual(last_line(more).split(" after ")[-1], last_line(whole).split(" after ")[-1])
 
     def test_tied_weights(self):
-        words = ["train", self.each, "--readout", "each", "--causal", *MODEL, "--lr", 0.3, "--epochs", 12, "--tie-weights"]
+        words = ["train", self.each, "--readout", "each", "--causal", *MODEL, "--lr", 0.3, "--epochs", 12, "--tie-weights", "--quiet"]
         resumed = self.good(*words, "--store", self.store).out
         self.assertEqual(last_line(resumed), last_line(self.good(*words, "--threads", 1, "--store", self.folder / "other").out))
         self.assertGreater(self.one_run()["heldout_accuracy"], 60)

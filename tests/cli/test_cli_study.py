@@ -307,8 +307,8 @@ class Results(Study):
         self.assertEqual([(row["variant"], row["note"]) for row in rows],
                          [("full", "topk:8 keeps every key of 8: it is full attention"), ("topk:3", None)])
         path = self.write("data.tsv", "tokens\tlabel\n" + "0 1 1\t1\n1 0 1\t0\n" * 8)
-        lines = self.good("compare", f"tsv:{path}", *TINY[TINY.index("--blocks"):], "--seeds", "1", "--attention",
-                          "full,topk:3").out
+        lines = self.good("compare", f"tsv:{path}", *TINY[TINY.index("--blocks"):], "--seeds", "1", "--quiet",
+                          "--attention", "full,topk:3").out
         self.assertIn("topk:3 keeps every key of the longest sequence: it is full attention.\n", lines)
 
     def test_default_report_and_store(self):

@@ -60,7 +60,8 @@ class Output(Train):
     def test_every_task_trains(self):
         for task in json.loads(self.good("list", "tasks", "--json").out):
             with self.subTest(task["name"]):
-                self.assertEqual(self.runs("--attention", "topk:3", task=task["name"])[0]["status"], "done")
+                short = ["--pairs", "2"] if task["name"] == "recall" else []  # eight pairs need more than eight tokens
+                self.assertEqual(self.runs("--attention", "topk:3", *short, task=task["name"])[0]["status"], "done")
 
     def test_stop_at(self):
         row = self.runs("--epochs", "400", "--stop-at", "60", "--lr", "0.5")[0]

@@ -13,9 +13,20 @@ if "SEMFOCUS_INSTALLED" not in os.environ:
     os.environ.setdefault("SEMFOCUS_LIBRARY", str(Path(PROGRAM).parent / "libsemfocus.so"))
     sys.path.insert(0, str(ROOT / "python"))
 
+
+def go_on_with_debians_python():
+    """Debian's NumPy is there for its own Python, which need not be the first in $PATH."""
+    python = "/usr/bin/python3"
+    if "SEMFOCUS_INSTALLED" in os.environ or not os.path.exists(python):
+        return
+    if subprocess.run([python, "-c", "import numpy"], capture_output=True, check=False).returncode == 0:
+        os.execv(python, [python, *sys.argv])
+
+
 try:
     import numpy
 except ImportError:
+    go_on_with_debians_python()
     print("skipped: the Python package (NumPy is not installed)")
     sys.exit(77)
 

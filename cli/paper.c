@@ -47,8 +47,9 @@ static json_t *listed_as_json(const sf_paper_info *info, const sf_paper *paper, 
                      info->title, "shows", info->shows, "says", text_or_null(info->statement), "ours",
                      text_or_null(info->ours), "scale", sf_paper_scale_name(scale), "study", study_as_json(paper),
                      "runs", (json_int_t)result->runs, "finished", (json_int_t)result->finished, "seconds_left",
-                     info->unavailable == NULL ? json_real(seconds) : json_null(), "note", info->note, "unavailable",
-                     info->unavailable != NULL ? json_string(info->unavailable) : json_null());
+                     sf_paper_missing(paper) == NULL ? number_or_null(seconds) : json_null(), "note", info->note,
+                     "needs_text",
+                     sf_paper_missing(paper) != NULL ? json_string(sf_paper_missing(paper)) : json_null());
 }
 
 static void print_about(const sf_paper_info *info, const char *indent) {
@@ -62,12 +63,14 @@ static void print_listed(const sf_paper_info *info, const sf_paper *paper, doubl
     char left[32];
     say_time(left, seconds);
     printf("%-30s ", info->id);
-    if (info->unavailable != NULL)
-        printf("cannot be run yet: %s\n", info->unavailable);
+    if (sf_paper_missing(paper) != NULL)
+        printf("   needs a text: %s\n", sf_paper_missing(paper));
     else if (info->is_formula)
         printf("   formulas, no runs\n");
     else if (result->finished == result->runs)
         printf("%4zu runs, all done\n", result->runs);
+    else if (info->reads_text)
+        printf("%4zu runs, %zu done; how long the rest takes depends on the text\n", result->runs, result->finished);
     else
         printf("%4zu runs, %zu done, the rest takes at most about %s\n", result->runs, result->finished, left);
     printf("    %s\n", info->title);
@@ -78,7 +81,10 @@ static void print_listed(const sf_paper_info *info, const sf_paper *paper, doubl
 static sf_paper_machine machine_of(const cli_request *request) {
     return (sf_paper_machine){.precision = (sf_precision)request->config.precision,
                               .architecture = request->config.architecture,
-                              .execution = request->options.execution};
+                              .execution = request->options.execution,
+                              .text = request->options.text,
+                              .store = request->options.store,
+                              .prepares = strcmp(request->words[0], "run") == 0};
 }
 
 static sf_status open_entry(sf_paper **out, size_t entry, sf_paper_scale scale, const cli_request *request) {
@@ -224,7 +230,10 @@ static int run_entry(size_t *count, json_t *results, size_t entry, sf_store *sto
     const sf_status status = open_entry(&paper, entry, scale, request);
     if (status != SF_OK) return fail(status);
     int code = EXIT_DONE;
-    if (sf_paper_study(paper) != NULL) {
+    if (sf_paper_missing(paper) != NULL && request->word_count == 2) { /* others are run without it */
+        code = fail_usage("%s needs a text: %s", info.id, sf_paper_missing(paper));
+        done = false;
+    } else if (sf_paper_study(paper) != NULL) {
         sf_study_runs(sf_paper_study(paper), count);
         code = run_study(sf_paper_study(paper), store, options, share, EVERY_RUN, &done);
     }
@@ -314,13 +323,15 @@ static int run_entries(const cli_request *request, const cli_share *share) {
 static int check_and_run(const cli_request *request) {
     if (request->word_count < 2)
         return fail_usage("usage: semfocus paper run ID...; 'semfocus paper list' lists the entries");
+    bool reads_text = false;
     for (size_t i = 1; i < request->word_count; i++) {
         size_t entry;
         const sf_status status = sf_paper_find(&entry, request->words[i]);
         if (status != SF_OK) return fail(status);
-        const sf_paper_info info = sf_paper_describe(entry, (sf_paper_scale)request->options.scale);
-        if (info.unavailable != NULL) return fail_usage("%s cannot be run yet: it %s", info.id, info.unavailable);
+        reads_text |= sf_paper_describe(entry, (sf_paper_scale)request->options.scale).reads_text;
     }
+    if (*request->options.text != '\0' && !reads_text)
+        return fail_usage("text has no effect on these entries; leave it out");
     cli_share share;
     int code = check_figures(&request->options);
     if (code != EXIT_DONE) return code;
@@ -345,6 +356,7 @@ static bool is_told(const sf_paper_result *result, sf_paper_scale scale, const s
 static int tell_entry(json_t *rows, size_t entry, sf_store *store, const cli_request *request) {
     const sf_options *options = &request->options;
     for (int scale = SF_SMOKE; scale < SF_SCALES; scale++) {
+        if (sf_options_given(options, "scale") && scale != (int)options->scale) continue;
         const sf_paper_info info = sf_paper_describe(entry, (sf_paper_scale)scale);
         sf_paper *paper;
         sf_status status = open_entry(&paper, entry, (sf_paper_scale)scale, request);
@@ -428,6 +440,8 @@ static int run(const cli_request *request) {
         return fail_usage("out has no effect without 'paper status'; leave it out");
     if (strcmp(what, "run") != 0 && *request->options.figures != '\0')
         return fail_usage("figures has no effect without 'paper run'; leave it out");
+    if (strcmp(what, "run") != 0 && *request->options.text != '\0')
+        return fail_usage("text has no effect without 'paper run', which remembers it; leave it out");
     if (strcmp(what, "run") != 0 && sf_options_given(&request->options, "shard"))
         return fail_usage("shard has no effect without 'paper run'; leave it out");
     if (strcmp(what, "list") == 0 && request->word_count > 1)
@@ -450,6 +464,7 @@ const cli_verb verb_paper = {
         "those\n"
         "that are named, from the store alone: at the scale that --scale names, otherwise at laptop and every other\n"
         "scale that has runs; with --out as Markdown. Entries open-... ask what the paper does not.\n"
+        "Figures 19 and 20 and open-pretraining read a text, which run --text names and the store remembers.\n"
         "A difference that is not significant neither agrees nor disagrees. Figures 21 and 22 are formulas and need\n"
         "no run.\n"
         "example: semfocus paper run tab-6 --scale smoke\n",

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "paper/rules.h"
+#include "paper/text_source.h"
 
 const char *sf_paper_scale_name(sf_paper_scale scale) {
     static const char *const names[] = {"smoke", "laptop", "paper"};
@@ -27,7 +28,8 @@ const sf_paper_entry *sf_paper_entry_at(size_t i) {
     i -= sf_paper_claim_count;
     if (i < sf_paper_beyond_count) return &sf_paper_beyond[i];
     i -= sf_paper_beyond_count;
-    return i < sf_paper_sequence_count ? &sf_paper_sequences[i] : NULL;
+    if (i < sf_paper_sequence_count) return &sf_paper_sequences[i];
+    return i == sf_paper_sequence_count ? &sf_paper_pretraining : NULL;
 }
 
 static const char *text_or_nothing(const char *text) {
@@ -41,9 +43,9 @@ sf_paper_info sf_paper_describe(size_t entry, sf_paper_scale scale) {
                            .shows = e->shows,
                            .statement = text_or_nothing(e->statement),
                            .ours = text_or_nothing(e->ours),
-                           .unavailable = e->unavailable,
                            .note = text_or_nothing(e->plans[scale].note),
-                           .is_formula = e->unavailable == NULL && e->plans[scale].study == NULL};
+                           .is_formula = e->plans[scale].study == NULL,
+                           .reads_text = e->plans[scale].text != NULL};
 }
 
 static const char *id_at(const void *context, size_t i) {
@@ -67,9 +69,17 @@ sf_status sf_paper_find(size_t *out, const char *id) {
                    sf_text_quote(quoted, id));
 }
 
-static sf_status fill_study(sf_study *study, const char *const *settings) {
+static sf_status add_text(sf_study *study, const char *text) {
+    char task[SF_PATH_SIZE + 8];
+    snprintf(task, sizeof task, "text:%s", text);
+    return sf_study_add_tasks(study, task);
+}
+
+static sf_status fill_study(sf_study *study, const char *const *settings, const char *text) {
     for (; *settings != NULL; settings += 2) {
-        if (strcmp(settings[0], "task") == 0)
+        if (strcmp(settings[0], "task") == 0 && strcmp(settings[1], "text:") == 0)
+            SF_TRY(add_text(study, text));
+        else if (strcmp(settings[0], "task") == 0)
             SF_TRY(sf_study_add_tasks(study, settings[1]));
         else if (strcmp(settings[0], "variant") == 0)
             SF_TRY(sf_study_add_variant(study, settings[1]));
@@ -110,10 +120,13 @@ void sf_paper_close(sf_paper *paper) {
 
 static sf_status open_study(sf_paper *paper, const sf_paper_machine *machine) {
     if (paper->plan->study == NULL) return SF_OK;
+    if (paper->plan->text != NULL) SF_TRY(sf_paper_find_text(paper, machine));
+    if (paper->missing != NULL) return SF_OK;
     SF_TRY(sf_study_create(&paper->study));
     SF_TRY(set_machine(paper->study, machine));
-    SF_TRY(fill_study(paper->study, paper->plan->study));
-    return sf_study_plan(paper->study);
+    SF_TRY(fill_study(paper->study, paper->plan->study, paper->text));
+    SF_TRY(sf_study_plan(paper->study));
+    return paper->plan->text != NULL ? sf_paper_remember_text(paper, machine) : SF_OK;
 }
 
 sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, const sf_paper_machine *machine) {
@@ -127,7 +140,9 @@ sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, cons
     paper->plan = &paper->entry->plans[scale];
     paper->scale = scale;
     paper->execution = machine->execution;
-    const sf_status status = sf_fail_in(open_study(paper, machine), "%s", paper->entry->id);
+    sf_status status = sf_fail_in(open_study(paper, machine), "%s", paper->entry->id);
+    if (paper->plan->text != NULL && !machine->prepares && status != SF_OK && status != SF_NO_MEMORY)
+        status = sf_paper_lose_text(paper);
     if (status != SF_OK) {
         sf_paper_close(paper);
         return status;
@@ -138,6 +153,10 @@ sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, cons
 
 const sf_study *sf_paper_study(const sf_paper *paper) {
     return paper->study;
+}
+
+const char *sf_paper_missing(const sf_paper *paper) {
+    return paper->missing;
 }
 
 sf_measure sf_paper_condition(const sf_paper *paper) {
@@ -309,10 +328,10 @@ static sf_status conclude(sf_paper *paper) {
 }
 
 sf_status sf_paper_judge(sf_paper *paper, sf_store *store) {
-    paper->result = (sf_paper_result){.word = SF_CANNOT_RUN};
+    paper->result = (sf_paper_result){.word = SF_NEEDS_TEXT};
     paper->row_count = paper->point_count = paper->scatter_count = 0;
-    if (paper->entry->unavailable != NULL) {
-        snprintf(paper->result.sentence, sizeof paper->result.sentence, "%s", paper->entry->unavailable);
+    if (paper->missing != NULL) {
+        snprintf(paper->result.sentence, sizeof paper->result.sentence, "%s", paper->missing);
         return SF_OK;
     }
     if (paper->study != NULL) {

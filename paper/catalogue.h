@@ -8,9 +8,10 @@
 
 typedef struct sf_paper_plan { /* an entry at a scale */
     /* name, values, ..., NULL as sf_study_set() takes them; "task" adds tasks, "variant" begins a variant. NULL: the
-     * entry needs no run, or cannot be run yet. */
+     * entry needs no run. The task "text:" is completed by the name of the text. */
     const char *const *study;
     const char *note;     /* how it departs from the paper */
+    const char *text;     /* taken where the user names none (paper/text_source.h); NULL: the entry reads no text */
     size_t grid, samples; /* of a loss surface; samples 0: all */
 } sf_paper_plan;
 
@@ -32,7 +33,6 @@ typedef struct sf_paper_entry {
     const char *id, *title, *shows;
     const char *statement; /* what the paper says; NULL: nothing */
     const char *ours;      /* what is our reading, or our comparison; NULL: nothing */
-    const char *unavailable;
     sf_paper_family family;
     const sf_paper_probe *probe; /* NULL: the curves are enough */
     sf_paper_add_rows *add_rows;
@@ -42,7 +42,8 @@ typedef struct sf_paper_entry {
 } sf_paper_entry;
 
 /* Figures and tables, then claims of the text and what is left open there, then questions beyond the paper. */
-extern const sf_paper_entry sf_paper_figures[], sf_paper_claims[], sf_paper_beyond[], sf_paper_sequences[];
+extern const sf_paper_entry sf_paper_figures[], sf_paper_claims[], sf_paper_beyond[], sf_paper_sequences[],
+    sf_paper_pretraining;
 extern const size_t sf_paper_figure_count, sf_paper_claim_count, sf_paper_beyond_count, sf_paper_sequence_count;
 const sf_paper_entry *sf_paper_entry_at(size_t i); /* NULL past the end */
 
@@ -50,9 +51,11 @@ struct sf_paper {
     const sf_paper_entry *entry;
     const sf_paper_plan *plan;
     sf_paper_scale scale;
-    sf_study *study;        /* NULL: it needs no run, or cannot be run yet */
-    sf_execution execution; /* of measurements */
-    size_t to_measure;      /* of finished and unfinished runs; from sf_paper_judge() */
+    sf_study *study;         /* NULL: it needs no run, or lacks its text */
+    char text[SF_PATH_SIZE]; /* TRAIN[,HELDOUT]; "": it reads or has none */
+    const char *missing;     /* how to name the text that it lacks; NULL: it lacks none */
+    sf_execution execution;  /* of measurements */
+    size_t to_measure;       /* of finished and unfinished runs; from sf_paper_judge() */
     sf_paper_row *rows;
     size_t row_count, row_room;
     sf_paper_point *points; /* of all scatter figures, one after the other */

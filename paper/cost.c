@@ -1,5 +1,6 @@
 /* How long an entry of the catalogue takes on this machine: a few batches are timed for each kind of attention, and the
  * rest follows from how much more there is to compute. */
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -71,6 +72,8 @@ sf_status sf_paper_cost(double *seconds, const sf_paper *paper, sf_paper_rates *
     size_t count, rows, measurable = 0;
     const sf_planned_run *runs = sf_study_runs(paper->study, &count);
     double measuring = 0;
+    if (paper->plan->text != NULL && paper->result.finished < count) *seconds = NAN;
+    if (paper->plan->text != NULL) return SF_OK;
     for (size_t i = 0; i < count; i++) {
         bool finished;
         double sequence;

@@ -24,7 +24,7 @@ const char *sf_paper_word_text(sf_paper_word word) {
                                                       [SF_DISAGREES] = "disagrees",
                                                       [SF_MIXED] = "mixed",
                                                       [SF_SHOWN] = "shown",
-                                                      [SF_CANNOT_RUN] = "cannot be run yet"};
+                                                      [SF_NEEDS_TEXT] = "needs a text"};
     return words[word];
 }
 

@@ -51,6 +51,11 @@ static void print_points(FILE *out, const sf_paper_scatter *scatter) {
 }
 
 static void print_scale(FILE *out, const sf_paper_info *info, sf_paper_scale scale, const sf_paper_result *result) {
+    if (result->word == SF_NEEDS_TEXT) {
+        fprintf(out, "\n**%s at scale %s**%s%s%s: %s.\n", sf_paper_word_text(result->word), sf_paper_scale_name(scale),
+                *info->note != '\0' ? " (" : "", info->note, *info->note != '\0' ? ")" : "", result->sentence);
+        return;
+    }
     fprintf(out, "\n**%s at scale %s** (%zu of %zu runs%s%s): %s.\n", sf_paper_word_text(result->word),
             sf_paper_scale_name(scale), result->finished, result->runs, *info->note != '\0' ? "; " : "", info->note,
             result->sentence);
@@ -92,10 +97,6 @@ static sf_status print_formulas(const page *p, size_t entry, const sf_paper_info
 static sf_status print_entry(const page *p, size_t entry) {
     const sf_paper_info about = sf_paper_describe(entry, p->first);
     print_about(p, &about);
-    if (about.unavailable != NULL) {
-        fprintf(p->out, "\n**%s**: %s.\n", sf_paper_word_text(SF_CANNOT_RUN), about.unavailable);
-        return SF_OK;
-    }
     if (about.is_formula) return print_formulas(p, entry, &about);
     fprintf(p->out, "\nCommand: `semfocus paper run %s --scale %s`%s\n", about.id, sf_paper_scale_name(p->first),
             p->first < p->last ? " (or `--scale paper`)" : "");
@@ -105,7 +106,7 @@ static sf_status print_entry(const page *p, size_t entry) {
         SF_TRY(open_and_judge(&paper, p, entry, (sf_paper_scale)scale));
         const sf_paper_result *result = sf_paper_result_of(paper);
         /* an unfinished larger scale adds nothing to the smaller one */
-        if (scale == (int)p->first || result->finished == result->runs)
+        if (scale == (int)p->first || (result->finished == result->runs && result->runs > 0))
             print_scale(p->out, &info, (sf_paper_scale)scale, result);
         sf_paper_close(paper);
     }
@@ -129,7 +130,7 @@ static void print_chosen(FILE *out, const sf_paper *paper) {
 static void print_contents(FILE *out, const sf_paper *paper, const sf_paper_info *info) {
     char values[SF_PAPER_VALUES_SIZE];
     if (sf_paper_study(paper) == NULL) {
-        fprintf(out, " %s | %s |", info->unavailable != NULL ? "text" : "none", info->title);
+        fprintf(out, " %s | %s |", info->reads_text ? "text" : "none", info->title);
         return;
     }
     sf_paper_values(values, paper, NULL, "task");

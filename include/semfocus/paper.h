@@ -30,7 +30,7 @@ typedef enum sf_paper_word {
     SF_DISAGREES,           /* significant, against it */
     SF_MIXED,               /* some comparisons agree and others disagree */
     SF_SHOWN,               /* numbers without a judgement: nothing is stated, or one seed cannot be tested */
-    SF_CANNOT_RUN,          /* needs something that is not there yet */
+    SF_NEEDS_TEXT,          /* it is about a text, and none was named yet */
     SF_PAPER_WORDS
 } sf_paper_word;
 const char *sf_paper_word_text(sf_paper_word word); /* "not run", "not enough runs", "no difference found", ... */
@@ -38,12 +38,12 @@ const char *sf_paper_scale_name(sf_paper_scale scale);
 
 typedef struct sf_paper_info {
     const char *id, *title;
-    const char *shows;       /* what the figure shows, or what a claim is about */
-    const char *statement;   /* what the paper says there; "": nothing, or it is no part of the paper */
-    const char *ours;        /* what we compare and how we read it: ours, not the paper's; "": nothing */
-    const char *unavailable; /* why it cannot be run yet; NULL: it can */
-    const char *note;        /* how the scale departs from the paper; "": not at all */
-    bool is_formula;         /* it needs no run, and no store */
+    const char *shows;     /* what the figure shows, or what a claim is about */
+    const char *statement; /* what the paper says there; "": nothing, or it is no part of the paper */
+    const char *ours;      /* what we compare and how we read it: ours, not the paper's; "": nothing */
+    const char *note;      /* how the scale departs from the paper; "": not at all */
+    bool is_formula;       /* it needs no run, and no store */
+    bool reads_text;       /* of the user, or one that is taken otherwise */
 } sf_paper_info;
 
 size_t sf_paper_count(void);
@@ -58,12 +58,17 @@ typedef struct sf_paper_machine {
     sf_precision precision;   /* of the runs */
     const char *architecture; /* the same; NULL or "": that of the device */
     sf_execution execution;   /* for runs and measurements */
+    const char *text;         /* TRAIN[,HELDOUT] for entries about text; NULL or "": the one that the store remembers */
+    const char *store;        /* its folder; NULL or "": none */
+    bool prepares;            /* may write a text into the store, and remember it there */
 } sf_paper_machine;
 
 /* Plans the study; machine NULL: the defaults. */
 sf_status sf_paper_open(sf_paper **out, size_t entry, sf_paper_scale scale, const sf_paper_machine *machine);
 void sf_paper_close(sf_paper *paper);
-const sf_study *sf_paper_study(const sf_paper *paper); /* NULL: it needs no run, or cannot be run yet */
+const sf_study *sf_paper_study(const sf_paper *paper); /* NULL: it needs no run, or lacks its text */
+/* How to name the text that the entry lacks; NULL: it lacks none. */
+const char *sf_paper_missing(const sf_paper *paper);
 /* SF_CONDITION_W or SF_CONDITION_X for a figure of formulas, which needs no run; otherwise SF_MEASURES. */
 sf_measure sf_paper_condition(const sf_paper *paper);
 
@@ -136,7 +141,8 @@ const sf_paper_result *sf_paper_result_of(const sf_paper *paper);
 typedef struct sf_paper_rates {
     double seconds[10]; /* per unit of work; 0: not measured yet */
 } sf_paper_rates;
-/* Seconds that all the missing runs and measurements of a judged entry take at most, on all cores. */
+/* Seconds that all the missing runs and measurements of a judged entry take at most, on all cores. NaN: that depends on
+ * a text. */
 sf_status sf_paper_cost(double *seconds, const sf_paper *paper, sf_paper_rates *rates);
 
 typedef struct sf_paper_page { /* what sf_paper_write() writes */

@@ -104,6 +104,7 @@ typedef struct sf_options {
     int64_t bounds, lipschitz, mask_stability;
     double perturbed;
     char plugin[SF_PATH_SIZE];
+    char text[SF_PATH_SIZE];
     int64_t scale; /* sf_paper_scale */
     int64_t models;
     char shard[SF_TEXT_SIZE]; /* sf_shard_parse() reads it */

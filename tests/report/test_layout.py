@@ -235,13 +235,17 @@ class Pages(Browser, Case):
         self.js("document.activeElement.blur()")
 
     def save(self, button, folder, kind):
+        """Name and content of the file, once the browser has written all of it: it may appear before that."""
         button.click()
-        end = time.monotonic() + 20
-        while not (files := [path for path in folder.iterdir() if path.suffix == f".{kind}"]):
-            self.assertLess(time.monotonic(), end, f"no {kind} came")
-            time.sleep(0.05)
-        self.assertEqual(len(files), 1)
-        content = files[0].read_bytes()
+        end, before = time.monotonic() + 20, None
+        while True:
+            files = list(folder.iterdir())
+            content = files[0].read_bytes() if len(files) == 1 and files[0].suffix == f".{kind}" else None
+            if content and content == before:
+                break
+            before = content
+            self.assertLess(time.monotonic(), end, f"no {kind} came, but {files}")
+            time.sleep(0.1)
         files[0].unlink()
         return files[0].name, content
 

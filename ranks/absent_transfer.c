@@ -5,12 +5,12 @@
 
 void sf_transfer_send(sf_transfer *out, size_t to, unsigned channel, const void *bytes, size_t size) {
     (void)out, (void)to, (void)channel, (void)bytes, (void)size;
-    assert(!"one rank");
+    assert(false && "a build without MPI has one rank");
 }
 
 void sf_transfer_receive(sf_transfer *out, size_t from, unsigned channel, void *bytes, size_t size) {
     (void)out, (void)from, (void)channel, (void)bytes, (void)size;
-    assert(!"one rank");
+    assert(false && "a build without MPI has one rank");
 }
 
 sf_status sf_transfer_wait(sf_transfer *transfers, size_t count) {

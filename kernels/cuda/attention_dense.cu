@@ -5,6 +5,18 @@
 
 namespace sf {
 
+/* Keys before this one are visible to some of the queries before `query_end`. */
+static __device__ uint32_t key_end(const Member &m, uint32_t query_end) {
+    return m.causal ? query_end : m.T;
+}
+
+/* How many of `keys` keys from first_key on a query sees. */
+static __device__ uint32_t visible_keys(const Member &m, uint32_t query, uint32_t first_key, uint32_t keys) {
+    if (!m.causal) return keys;
+    const uint32_t visible = query < first_key ? 0 : query + 1 - first_key;
+    return visible < keys ? visible : keys;
+}
+
 /* Bits of 64 keys from first_key on for each of 64 queries: what dropout keeps of their weights. */
 static __device__ void draw_weights(uint64_t *kept /* [TILE] */, const Member &m, const Shape &s, const Pass &pass,
                                     const Head &head, uint32_t block, uint32_t first_query, uint32_t first_key) {
@@ -31,11 +43,12 @@ static __global__ void __launch_bounds__(THREADS)
     if (m.selection != DENSE || !head_of(head, m, s, pass, block)) return;
     float *left = shared, *right = left + TILE * LD, *scores = right + TILE * LD; /* scores [KEY_TILE,LD] */
     const uint32_t first_query = head.tile * TILE, queries = left_of(m.T, first_query);
+    const uint32_t end = key_end(m, first_query + queries);
     const bool drops = threshold_of(m, pass) > 0;
     float largest = __int_as_float(0xff800000), total = 0.0F; /* of the thread's query */
-    for (uint32_t key = 0; key < m.T; key += KEY_TILE) {
-        const uint32_t keys = m.T - key < KEY_TILE ? m.T - key : KEY_TILE;
-        const bool last = key + KEY_TILE >= m.T;
+    for (uint32_t key = 0; key < end; key += KEY_TILE) {
+        const uint32_t keys = end - key < KEY_TILE ? end - key : KEY_TILE;
+        const bool last = key + KEY_TILE >= end;
         for (uint32_t half = 0; half * TILE < keys; half++) {
             Accumulators sums;
             scores_of(sums, head.q, head.stride, first_query, head.k, head.stride, key + half * TILE, m.score_scale,
@@ -46,22 +59,24 @@ static __global__ void __launch_bounds__(THREADS)
         __syncthreads();
         if (threadIdx.x < queries) {
             float *row = scores + threadIdx.x;
+            const uint32_t visible = visible_keys(m, first_query + threadIdx.x, key, keys);
             float here = __int_as_float(0xff800000), lanes[SUM_LANES];
-            for (uint32_t j = 0; j < keys; j++) here = row[j * LD] > here ? row[j * LD] : here;
+            for (uint32_t j = 0; j < visible; j++) here = row[j * LD] > here ? row[j * LD] : here;
             const float before = largest;
             largest = before > here ? before : here;
             const float shrink = exp_below_zero(before - largest);
 #pragma unroll
             for (int l = 0; l < SUM_LANES; l++) lanes[l] = 0.0F;
-            for (uint32_t j = 0; j < keys; j += SUM_LANES)
+            for (uint32_t j = 0; j < visible; j += SUM_LANES)
 #pragma unroll
                 for (int l = 0; l < SUM_LANES; l++)
-                    if (j + l < keys) {
+                    if (j + l < visible) {
                         const float weight = exp_below_zero(row[(j + l) * LD] - largest);
                         lanes[l] += weight;
                         const bool keep = !drops || kept[(j + l) / TILE][threadIdx.x] >> (j + l) % TILE & 1;
                         row[(j + l) * LD] = !drops ? weight : keep ? weight * m.keep_scale : 0.0F;
                     }
+            for (uint32_t j = visible; j < keys; j++) row[j * LD] = 0.0F;
             total = total * shrink + total_of(lanes);
             shrinks[threadIdx.x] = shrink;
             inverses[threadIdx.x] = 1.0F / total;
@@ -117,18 +132,19 @@ static __device__ void means_of(float *means /* [TILE] */, const Member &m, cons
 /* Scores and gradients of weights become weights after dropout and gradients of scores. */
 static __device__ void slopes_of(Accumulators &scores, Accumulators &slopes, const Member &m, const Shape &s,
                                  const Pass &pass, const float2 *stats, const float *means, const uint64_t *kept,
-                                 uint32_t queries, uint32_t keys) {
+                                 uint32_t first_query, uint32_t queries, uint32_t first_key, uint32_t keys) {
     const bool drops = threshold_of(m, pass) > 0;
 #pragma unroll
     for (int i = 0; i < THREAD_ROWS; i++) {
         const uint32_t q = first_row() + i;
         const float2 stat = q < queries ? stats[q] : make_float2(0.0F, 0.0F);
         const float mean = q < queries ? means[q] : 0.0F;
+        const uint32_t visible = q < queries ? visible_keys(m, first_query + q, first_key, keys) : 0;
 #pragma unroll
         for (int j = 0; j < THREAD_COLUMNS; j++) {
             const uint32_t k = first_column() + j;
             float weight = 0.0F, left = 0.0F, slope = 0.0F;
-            if (q < queries && k < keys) {
+            if (k < visible) {
                 weight = exp_below_zero(scores.at[i][j] - stat.x) * stat.y;
                 if (drops) {
                     const float factor = kept[q] >> k & 1 ? m.keep_scale : 0.0F;
@@ -175,17 +191,18 @@ static __global__ void __launch_bounds__(THREADS)
     float *left = shared, *right = left + TILE * LD, *dscores = right + TILE * LD;
     const uint32_t first = head.tile * TILE, queries = left_of(m.T, first);
     const float2 *stats = m.traces[block].stats + (size_t)head.slot * m.T + first;
+    const uint32_t end = key_end(m, first + queries);
     means_of(means, m, s, head, first);
-    for (uint32_t key = 0; key < m.T; key += TILE) {
+    for (uint32_t key = 0; key < end; key += TILE) {
         Accumulators scores, slopes;
         scores_of(scores, head.q, head.stride, first, head.k, head.stride, key, m.score_scale, m.T, s.Cp, left, right);
         scores_of(slopes, head.dcontext, s.HCp, first, head.v, head.stride, key, 1.0F, m.T, s.Cp, left, right);
         draw_weights(kept, m, s, pass, head, block, first, key);
         __syncthreads();
-        slopes_of(scores, slopes, m, s, pass, stats, means, kept, queries, left_of(m.T, key));
+        slopes_of(scores, slopes, m, s, pass, stats, means, kept, first, queries, key, left_of(end, key));
         put_across(dscores, slopes);
         accumulate(head.dq + (size_t)first * head.stride, head.stride, key > 0, dscores,
-                   head.k + (size_t)key * head.stride, head.stride, left_of(m.T, key), right, queries, s.Cp);
+                   head.k + (size_t)key * head.stride, head.stride, left_of(end, key), right, queries, s.Cp);
         __syncthreads();
     }
 }
@@ -203,7 +220,8 @@ static __global__ void __launch_bounds__(THREADS)
     if (m.selection != DENSE || !head_of(head, m, s, pass, block)) return;
     float *left = shared, *right = left + TILE * LD, *dscores = right + TILE * LD, *weights = dscores + TILE * LD;
     const uint32_t key = head.tile * TILE, keys = left_of(m.T, key);
-    for (uint32_t first = 0; first < m.T; first += TILE) {
+    const uint32_t begin = m.causal ? key : 0; /* the first query that sees any of them */
+    for (uint32_t first = begin; first < m.T; first += TILE) {
         const uint32_t queries = left_of(m.T, first);
         const float2 *stats = m.traces[block].stats + (size_t)head.slot * m.T + first;
         Accumulators scores, slopes;
@@ -212,12 +230,12 @@ static __global__ void __launch_bounds__(THREADS)
         draw_weights(kept, m, s, pass, head, block, first, key);
         scores_of(scores, head.q, head.stride, first, head.k, head.stride, key, m.score_scale, m.T, s.Cp, left, right);
         scores_of(slopes, head.dcontext, s.HCp, first, head.v, head.stride, key, 1.0F, m.T, s.Cp, left, right);
-        slopes_of(scores, slopes, m, s, pass, stats, means, kept, queries, keys);
+        slopes_of(scores, slopes, m, s, pass, stats, means, kept, first, queries, key, keys);
         put(dscores, slopes);
         put(weights, scores);
-        accumulate(head.dk + (size_t)key * head.stride, head.stride, first > 0, dscores,
+        accumulate(head.dk + (size_t)key * head.stride, head.stride, first > begin, dscores,
                    head.q + (size_t)first * head.stride, head.stride, queries, right, keys, s.Cp);
-        accumulate(head.dv + (size_t)key * head.stride, head.stride, first > 0, weights,
+        accumulate(head.dv + (size_t)key * head.stride, head.stride, first > begin, weights,
                    head.dcontext + (size_t)first * s.HCp, s.HCp, queries, right, keys, s.Cp);
     }
 }
@@ -240,7 +258,7 @@ static __global__ void __launch_bounds__(THREADS)
     draw_weights(kept, m, s, pass, head, block, 0, 0);
     scores_of(scores, head.q, head.stride, 0, head.k, head.stride, 0, m.score_scale, m.T, s.Cp, left, right);
     scores_of(slopes, head.dcontext, s.HCp, 0, head.v, head.stride, 0, 1.0F, m.T, s.Cp, left, right);
-    slopes_of(scores, slopes, m, s, pass, stats, means, kept, m.T, m.T);
+    slopes_of(scores, slopes, m, s, pass, stats, means, kept, 0, m.T, 0, m.T);
     put(left, slopes);
     put_across(across, slopes);
     accumulate(head.dq, head.stride, false, across, head.k, head.stride, m.T, right, m.T, s.Cp);

@@ -68,6 +68,7 @@ typedef struct sf_cuda_member {
     uint32_t embedding, block_params[SF_CUDA_BLOCK_PARAMS], block_size, blocks, head_weight, head_bias; /* offsets */
     /* attention */
     uint32_t selection;      /* SF_CUDA_DENSE .. */
+    bool causal;             /* a query sees the keys up to its own position */
     uint32_t K;              /* kept keys per query where they are chosen during forward */
     uint32_t kept;           /* of all T queries of a head */
     const uint32_t *offsets; /* [T+1] */

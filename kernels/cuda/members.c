@@ -159,7 +159,7 @@ static uint32_t selection_of(const sf_attention *attention) {
 static bool taken_whole(const sf_shape *s, size_t kept) {
     const bool fits = s->T > 1 && s->T <= SF_CUDA_WHOLE_LENGTH && s->V <= SF_CUDA_WHOLE_VOCABULARY;
     const bool of_the_paper = s->C == SF_CUDA_WHOLE_WIDTH && s->F == SF_CUDA_WHOLE_WIDTH && s->H == 1;
-    return fits && of_the_paper && SF_CUDA_WHOLE_ROWS / s->T * kept <= SF_CUDA_WHOLE_MATRIX;
+    return fits && of_the_paper && !s->attention.causal && SF_CUDA_WHOLE_ROWS / s->T * kept <= SF_CUDA_WHOLE_MATRIX;
 }
 
 static sf_status count_kept(size_t *out, const sf_shape *s) {
@@ -195,7 +195,7 @@ static sf_status check_mechanism(const sf_attention *a) {
         return no_kernel_for("selector", a->selector->name);
     if (a->transforms[0].part != NULL) return no_kernel_for("score transform", a->transforms[0].part->name);
     if (a->straight_through) return no_kernel_for("extra", sf_extra_st.name);
-    if (a->causal) return no_kernel_for("setting", "causal");
+    if (a->causal && selection_of(a) != SF_CUDA_DENSE && !by_pattern) return no_kernel_for("setting", "causal");
     if (!by_pattern && a->globals > 0) return no_kernel_for("extra", sf_extra_global.name);
     if (sf_attention_has_extras(a) && (!by_pattern || selection_of(a) != SF_CUDA_BY_PATTERN))
         return no_kernel_for("extra", a->extras[0].part->name);
@@ -207,6 +207,7 @@ sf_status sf_cuda_supports(const sf_shape *s, sf_precision precision) {
     static const char *const readouts[] = {
         [SF_READ_MEAN] = "mean", [SF_READ_LAST] = "last", [SF_READ_CLS] = "cls", [SF_READ_EACH] = "each"};
     SF_TRY(check_mechanism(&s->attention));
+    if (s->attention.causal && precision != SF_F32) return no_kernel_for("setting", "causal");
     if (s->tied) return no_kernel_for("setting", "tie-weights");
     if (s->D != s->C) return no_kernel_for("setting", "head-width");
     if (s->readout != SF_READ_MEAN) return no_kernel_for("readout", readouts[s->readout]);
@@ -263,6 +264,7 @@ static void describe(sf_cuda_member *m, const sf_cuda_model *model, size_t kept)
         .head_weight = (uint32_t)head[0].offset,
         .head_bias = (uint32_t)head[1].offset,
         .selection = selection_of(&s->attention),
+        .causal = s->attention.causal,
         .K = (uint32_t)sf_smaller(s->attention.k, s->T),
         .kept = (uint32_t)kept,
         .is_whole = model->role != SF_CUDA_OBSERVES && taken_whole(s, kept), /* it leaves nothing to observe */

@@ -27,6 +27,10 @@ static const sample_case cases[] = {
     {"full", 40, 64, 64, 1, 1, 4, SF_GELU, SF_POST_NORM, 0.1, 10},
     {"random:3", 21, 64, 64, 1, 2, 7, SF_RELU, SF_PRE_NORM, 0.2, 11},
     {"banded:5", 50, 64, 64, 1, 1, 3, SF_MISH, SF_PRE_NORM, 0.1, 12},
+    {"causal full", 150, 12, 20, 2, 1, 3, SF_GELU, SF_PRE_NORM, 0.2, 13},
+    {"causal full", 40, 64, 64, 1, 1, 4, SF_RELU, SF_POST_NORM, 0.1, 14},
+    {"causal banded:5", 67, 20, 9, 2, 2, 3, SF_RELU, SF_PRE_NORM, 0.1, 15},
+    {"causal block:4", 21, 64, 64, 1, 2, 7, SF_RELU, SF_PRE_NORM, 0.2, 16},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -75,6 +75,8 @@ static const test_case cases[] = {
     {"tiny-wide", "even-pairs", "topk:4", TINY "width=80 mlp-width=100 heads=2 length=19", 1, true},
     {"tiny-length-70", "even-pairs", "full,topk:5,random:7", TINY "width=24 blocks=1 length=70", 1, true},
     {"tiny-length-140", "even-pairs", "full,topk:40,banded:5", TINY "width=24 blocks=1 length=140", 1, true},
+    {"tiny-causal", "even-pairs", "full,banded:5,block:5", TINY "causal=yes length=17", 2, true},
+    {"tiny-causal-140", "even-pairs", "full,banded:5", TINY "causal=yes width=24 blocks=1 length=140", 1, true},
     {"tiny-length-1", "even-pairs", "full", TINY "length=1", 1, true},
     {"tiny-batch-1", "even-pairs", "full", "train-count=2 heldout-count=1 batch=1 blocks=1 length=5", 1, true},
 };

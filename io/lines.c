@@ -10,7 +10,7 @@
 
 #include "base/memory.h"
 
-enum { FIRST_ROOM = 1 << 16 };
+enum { FIRST_ROOM = 1 << 16, LONGEST_LINE = 16 << 20 };
 
 static sf_status refuse_nul(const sf_lines *lines, size_t from, size_t to) {
     const char *nul = memchr(lines->text + from, '\0', to - from);
@@ -23,10 +23,23 @@ static sf_status refuse_nul(const sf_lines *lines, size_t from, size_t to) {
 
 typedef struct reading {
     size_t size, room;
+    size_t line_start, line; /* of the line that the text so far ends in */
 } reading;
 
+/* A file without line ends, of any size, is refused before it fills the memory. */
+static sf_status refuse_long_line(const sf_lines *lines, reading *at, size_t from) {
+    for (size_t end;; from = at->line_start = end + 1, at->line++) {
+        const char *newline = memchr(lines->text + from, '\n', at->size - from);
+        end = newline != NULL ? (size_t)(newline - lines->text) : at->size;
+        if (end - at->line_start > LONGEST_LINE)
+            return sf_fail(SF_BAD_INPUT, "%s:%zu: is a line of more than %d bytes; break it up", lines->name, at->line,
+                           LONGEST_LINE);
+        if (newline == NULL) return SF_OK;
+    }
+}
+
 /* Calls read() once for what is available, up to the end of the buffer, which has one more byte for a zero. *count is
- * what read() returned. Refuses binary input at once. */
+ * what read() returned. Refuses binary input and endless lines at once. */
 static sf_status read_some(ssize_t *count, sf_lines *lines, reading *at, int file) {
     if (at->size == at->room - 1) {
         SF_TRY(SF_GROW(&lines->text, at->size, 2 * at->room));
@@ -37,7 +50,7 @@ static sf_status read_some(ssize_t *count, sf_lines *lines, reading *at, int fil
     if (*count < 0) return SF_OK;
     SF_TRY(refuse_nul(lines, at->size, at->size + (size_t)*count));
     at->size += (size_t)*count;
-    return SF_OK;
+    return refuse_long_line(lines, at, at->size - (size_t)*count);
 }
 
 /* Opening a pipe waits for a writer, perhaps forever. So it is opened without waiting; reading it then returns end of
@@ -57,7 +70,7 @@ static sf_status await_writer(sf_lines *lines, reading *at, int pipe) {
 }
 
 static sf_status read_all(sf_lines *lines, int file, bool is_pipe) {
-    reading at = {.room = FIRST_ROOM};
+    reading at = {.room = FIRST_ROOM, .line = 1};
     SF_TRY(SF_NEW(&lines->text, at.room));
     if (is_pipe) SF_TRY(await_writer(lines, &at, file));
     ssize_t count = 1;

@@ -18,8 +18,8 @@ typedef struct sf_lines {
 } sf_lines;
 
 /* Reads the whole file ("-": standard input); a pipe must have a writer within a second. A file that cannot be opened
- * or read, or holds a NUL byte, is SF_BAD_INPUT. `path` must outlive `lines`; after a failure there is nothing to
- * release. */
+ * or read, or holds a NUL byte or a line of more than 16 MiB, is SF_BAD_INPUT. `path` must outlive `lines`; after a
+ * failure there is nothing to release. */
 sf_status sf_lines_read(sf_lines *lines, const char *path);
 
 /* The next line without its end (LF or CRLF; the last may lack one) and without a UTF-8 byte order mark, NULL after the

@@ -147,7 +147,7 @@ static sf_status read_rows(sf_dataset *data, sf_lines *lines, const atomic_int *
     const file_form *form;
     char *line = sf_lines_next(lines);
     if (line == NULL)
-        return sf_fail(SF_BAD_INPUT, "%s: is empty; write the line tokens<TAB>label, then one row per line",
+        return sf_fail(SF_BAD_INPUT, "%s:1: is empty; write the line tokens<TAB>label, then one row per line",
                        lines->name);
     SF_TRY(sf_fail_in(find_form(&form, line), "%s:%zu", lines->name, lines->number));
     while ((line = sf_lines_next(lines)) != NULL) {

@@ -61,7 +61,11 @@ sf_status sf_task_find(const sf_task **out, const char *name) {
     sf_text_quote(quoted, name);
     const char *nearest = sf_suggest(SF_NAMES_TASKS, name, name_at, NULL);
     if (nearest == NULL)
-        return sf_fail(SF_BAD_INPUT, "no task is called '%s'; 'semfocus list tasks' shows them all", quoted);
+        return sf_fail(
+            SF_BAD_INPUT,
+            "no task is called '%s'; 'semfocus list tasks' shows them all, and data of your own is text:, csv:, tsv: "
+            "or jsonl:FILE",
+            quoted);
     return sf_fail(SF_BAD_INPUT, "no task is called '%s'; did you mean '%s'? ('semfocus list tasks' shows them all)",
                    quoted, nearest);
 }

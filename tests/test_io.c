@@ -433,6 +433,27 @@ static void long_files(void **state) {
     assert_int_equal(sf_bytes_in_use(), in_use);
 }
 
+/* The longest line that is read, with and without a line end, and one more byte, which is refused in its line. */
+static void refuses_endless_lines(void **state) {
+    (void)state;
+    enum { LONGEST = 16 << 20 };
+    const size_t in_use = sf_bytes_in_use();
+    sf_lines lines;
+    char *text;
+    assert_int_equal(SF_NEW(&text, LONGEST + 4), SF_OK);
+    memset(text, 'b', LONGEST + 3);
+    check_lines(text, LONGEST, (const char *const[]){text + 3, NULL});
+    memcpy(text, "a\n", 2);
+    assert_int_equal(sf_lines_read(&lines, write_bytes("lines", text, LONGEST + 3)), SF_BAD_INPUT);
+    assert_non_null(strstr(sf_message(), "lines:2: is a line of more than 16777216 bytes"));
+    text[LONGEST + 2] = '\n';
+    assert_int_equal(sf_lines_read(&lines, write_bytes("lines", text, LONGEST + 3)), SF_OK);
+    sf_lines_release(&lines);
+    unlink(path_of("lines"));
+    sf_release(text);
+    assert_int_equal(sf_bytes_in_use(), in_use);
+}
+
 static void refuses_what_is_no_text(void **state) {
     (void)state;
     const size_t in_use = sf_bytes_in_use();
@@ -460,6 +481,7 @@ int main(void) {
                                        cmocka_unit_test(full_disks),
                                        cmocka_unit_test(lines_end_in_many_ways),
                                        cmocka_unit_test(long_files),
+                                       cmocka_unit_test(refuses_endless_lines),
                                        cmocka_unit_test(refuses_what_is_no_text)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

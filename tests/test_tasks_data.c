@@ -226,7 +226,7 @@ static void refuses_bad_files(void **state) {
     static const struct {
         const char *text, *says; /* the message after the path */
     } bad[] = {
-        {"", ": is empty"},
+        {"", ":1: is empty"},
         {"tokens\tlabel\n", ":1: no row follows the header"},
         {"tokens\tlabel", ":1: no row follows the header"},
         {"\n", ":1: the file starts with ''"},

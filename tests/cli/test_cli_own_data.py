@@ -146,6 +146,14 @@ class BadTables(Case):
                 file.write(b"b" * (1 << 20))
             file.truncate(2 * GIB)  # the rest is never read
         self.refuse(f"csv:{path}", f"{path}:2: is a row of more than", memory=GIB)
+        path = self.folder / "long.tsv"
+        with path.open("wb") as file:
+            file.write(b"tokens\tlabel\n0 1\t0\n")
+            for _ in range(40):
+                file.write(b"1 " * (1 << 19))
+            file.truncate(2 * GIB)
+        self.refuse(f"tsv:{path}", f"{path}:3: is a line of more than", memory=GIB)
+        self.refused("solve", "parity", path, mentions=[f"{path}:3: is a line of more than"], memory=GIB)
 
 
 if __name__ == "__main__":

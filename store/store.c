@@ -262,6 +262,7 @@ sf_status sf_store_open(sf_store **out, const char *folder, sf_store_access acce
 
 void sf_store_close(sf_store *store) {
     if (store == NULL) return;
+    sf_corpus_leave(store->folder);
     sf_release(store->findings);
     sf_database_close(&store->db);
     sf_release(store);

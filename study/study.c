@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "store/store.h"
+#include "tasks/corpus.h"
 #include "train/backend.h"
 #include "train/ranks_backend.h"
 
@@ -239,6 +240,9 @@ sf_status sf_study_plan(sf_study *study) {
     sf_grid *grids;
     const size_t variants = study->layer_count - SF_LAYER_VARIANTS, count = variants > 0 ? variants : 1;
     const char **labels = NULL;
+    sf_options options;
+    sf_study_options(&options, study);
+    sf_corpus_look_in(options.store); /* a text is tokenized to know its runs' ids, unless an earlier command did it */
     SF_TRY(SF_NEW(&grids, count));
     sf_status status = open_grids(study, grids, count);
     if (status == SF_OK) status = make_room(study, &labels);

@@ -38,9 +38,13 @@ size_t sf_corpus_context(const sf_corpus *corpus);
 sf_status sf_corpus_windows(sf_dataset **out, const sf_corpus *corpus, sf_split split, size_t context);
 sf_status sf_corpus_pieces(sf_dataset **out, const sf_corpus *corpus, sf_split split, size_t context);
 
-/* From now on, what was made is found in this folder, which exists, and new files are kept there if it may be written.
- * NULL: only in this process. */
+/* A store was opened: from now on, what was made is found in its folder, and new files are kept there if it may be
+ * written. */
 void sf_corpus_keep_in(const char *store, bool write);
+/* The store was closed. */
+void sf_corpus_leave(const char *store);
+/* Before a store is opened, what was made is looked for in its folder, which need not exist. */
+void sf_corpus_look_in(const char *store);
 /* Keeps a tokenizer of other data there, under its hash. */
 sf_status sf_corpus_keep_tokenizer(const sf_tokenizer *tokenizer);
 

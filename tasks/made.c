@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,11 +45,27 @@ void sf_made_unlock(void) {
     pthread_mutex_unlock(&lock);
 }
 
-void sf_corpus_keep_in(const char *store, bool write) {
-    sf_made_lock();
+static void change_folder(const char *store, bool write) {
     writes = write;
     folder_number++;
-    snprintf(folder, sizeof folder, "%s", store != NULL ? store : "");
+    snprintf(folder, sizeof folder, "%s", store);
+}
+
+void sf_corpus_keep_in(const char *store, bool write) {
+    sf_made_lock();
+    change_folder(store, write);
+    sf_made_unlock();
+}
+
+void sf_corpus_leave(const char *store) {
+    sf_made_lock();
+    if (strcmp(folder, store) == 0) change_folder("", false);
+    sf_made_unlock();
+}
+
+void sf_corpus_look_in(const char *store) {
+    sf_made_lock();
+    if (!writes) change_folder(store, false);
     sf_made_unlock();
 }
 

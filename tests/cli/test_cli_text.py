@@ -1,11 +1,14 @@
 """Text: windows and pieces, tokenizers, what the store keeps, what models write, and what is refused."""
 import json
 import math
+import os
+import pty
 import random
 import shutil
+import subprocess
 import unittest
 
-from harness import Case, StoreCase, run
+from harness import PROGRAM, Case, StoreCase, run
 
 MODEL = ["--blocks", "1", "--width", "8", "--mlp-width", "8", "--epochs", "1"]
 CAUSAL = ["--readout", "each", "--causal"]
@@ -15,6 +18,18 @@ WORDS = "the cat dog sat on a mat and saw one bird".split()
 def some_lines(count, seed=1):
     draws = random.Random(seed)
     return [" ".join(draws.choices(WORDS, k=draws.randint(3, 9))) for _ in range(count)]
+
+
+def read_terminal(terminal):
+    """All that is shown until the program at the other end is gone."""
+    shown = b""
+    with open(terminal, "rb", buffering=0) as file:
+        try:
+            while block := file.read(4096):
+                shown += block
+        except OSError:  # Linux reports the end so
+            pass
+    return shown.decode()
 
 
 class Text(StoreCase):
@@ -99,6 +114,21 @@ class Text(StoreCase):
         again = self.train_text(*CAUSAL, "--context", "16", "--epochs", "2")
         self.assertNotEqual(again["weights"], row["weights"])
         self.assertEqual([file.read_bytes() for file in files], before)
+
+    def test_a_text_is_tokenized_once(self):
+        """On a terminal, the first command shows that it learns a tokenizer and tokenizes; the second one does neither."""
+        self.path.write_text("".join(line + "\n" for line in some_lines(60000)), encoding="utf-8")
+        words = ["train", f"text:{self.path}", *MODEL, "--tokenizer", "word", "--context", "200", *CAUSAL, "--store", str(self.store)]
+        shown = []
+        for _ in range(2):
+            ours, theirs = pty.openpty()
+            with subprocess.Popen([PROGRAM, *words], stdout=subprocess.DEVNULL, stderr=theirs) as process:
+                os.close(theirs)
+                shown.append(read_terminal(ours))
+            self.assertEqual(process.returncode, 0, shown)
+        for what in ("learning a tokenizer", "tokenizing"):
+            self.assertIn(what, shown[0])
+            self.assertNotIn(what, shown[1])
 
     def test_generate(self):
         run_id = self.train_text(*CAUSAL, "--context", "16", "--epochs", "3")["id"]

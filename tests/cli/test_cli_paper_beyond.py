@@ -8,6 +8,8 @@ import unittest
 from paper_case import StoredRuns
 
 BEYOND = "open-sharpness open-dispersion open-heavy-hitters open-weightings open-sinks open-positions".split()
+TASKS = ("even-pairs", "missing-duplicate")
+WITH_STACK = (*TASKS, "stack-manipulation")
 TEMPERATURES = (0.5, 1, 2, 4, 8, 16)
 SMALL = ("--length", "20", "--blocks", "2", "--train-count", "2000", "--heldout-count", "1000", "--batch", "10", "--epochs", "80",
          "--seeds", "10")
@@ -16,27 +18,27 @@ SMALL = ("--length", "20", "--blocks", "2", "--train-count", "2000", "--heldout-
 class Worlds(StoredRuns):
     """Stores at laptop scale in which one explanation is right."""
 
-    EPOCHS = {"even-pairs": 80}
+    EPOCHS = dict.fromkeys(WITH_STACK, 80)
 
     def judge(self, entry):
         row, = json.loads(self.paper("status", entry, "--json", "--scale", "laptop").out)
         return row
 
     def enter_mechanisms(self, mechanisms, epochs):
-        """epochs(mechanism, number of its seed)"""
+        """epochs(mechanism, number of its seed), the same on each task"""
         self.make_store()
-        planned = self.plan("even-pairs", "--attention", ",".join(mechanisms), *SMALL)
-        self.assertEqual(len(planned), 10 * len(mechanisms))
+        planned = self.plan(",".join(TASKS), "--attention", ",".join(mechanisms), *SMALL)
+        self.assertEqual(len(planned), 2 * 10 * len(mechanisms))
         self.enter(planned, lambda task, mechanism, i: epochs(mechanism, i))
         return planned
 
     def sharpness(self, epochs, delta, keys):
-        """Each function of mechanism and inverse temperature."""
+        """Each is a function of mechanism and inverse temperature, the same on each task."""
         mechanisms = "full,topk:5,full/sparsemax,full/entmax15,within:1,topp:0.5"
         self.make_store()
         for t in TEMPERATURES:
-            planned = self.plan("even-pairs", "--attention", mechanisms, "--inverse-temperature", str(t), *SMALL)
-            self.assertEqual(len(planned), 60)
+            planned = self.plan(",".join(WITH_STACK), "--attention", mechanisms, "--inverse-temperature", str(t), *SMALL)
+            self.assertEqual(len(planned), 3 * 60)
             self.enter(planned, lambda task, mechanism, i, t=t: epochs(mechanism, t, i))
             self.measure(planned, lambda task, mechanism, t=t: {
                 "scores.init.train1000.delta_h.q95": delta(mechanism, t),
@@ -53,21 +55,21 @@ class Worlds(StoredRuns):
         row = self.sharpness(lambda mechanism, t, i: int(2 + 40 * delta(mechanism, t)) + i % 3 if delta(mechanism, t) < 1.5 else None,
                              delta, lambda mechanism, t: 5 if mechanism == "topk:5" else 20 / (1 + t))
         self.assertEqual(row["verdict"], "agrees", row)
-        self.assertEqual(self.predictions(row)["dispersion"], 3 * ["agrees"])
-        self.assertEqual(self.predictions(row)["sharpness"][:2], 2 * ["disagrees"])
+        self.assertEqual(self.predictions(row)["dispersion"], 9 * ["agrees"])
+        self.assertEqual(self.predictions(row)["sharpness"], 3 * ["disagrees", "disagrees", self.predictions(row)["sharpness"][2]])
         self.assertIn("the runs fit the explanation by dispersion", row["sentence"])
         self.assertIn("contradict the explanation by sharpness", row["sentence"])
         # runs that never get there are points above the epochs they were trained for
         never = [p for p in row["points"] if p["series"] == "full" and p["name"] in ("8", "16")]
         self.assertEqual([(p["figure"], p["y"], p["reached"]) for p in never],
-                         [(figure, 80.0, False) for figure in ("delta-even-pairs", "effective-keys-even-pairs") for _ in "12"])
+                         [(figure, 80.0, False) for task in WITH_STACK for figure in ("delta-" + task, "effective-keys-" + task) for _ in "12"])
         self.assertTrue(all(p["reached"] for p in row["points"] if p["series"] == "topk:5" and p["name"] != "16"))
         path = self.folder / "beyond.md"
         self.paper("status", *BEYOND, "--out", path)
         text = path.read_text()
         self.assertIn("# Beyond the paper, entry by entry", text)
         self.assertIn("| full | 16 | 4.8 | more than 80 |", text)
-        self.assertIn("**agrees at scale laptop** (360 of 360 runs", text)
+        self.assertIn("**agrees at scale laptop** (1080 of 1080 runs", text)
         self.assertNotIn("## fig-1", text)
 
     def test_where_sharpness_counts(self):
@@ -76,7 +78,7 @@ class Worlds(StoredRuns):
         row = self.sharpness(lambda mechanism, t, i: int(2 * max(3, keys(mechanism, t))) + i % 2,
                              lambda mechanism, t: t * (0.1 if mechanism == "topk:5" else 0.3), keys)
         self.assertEqual(row["verdict"], "disagrees", row)
-        self.assertEqual(self.predictions(row)["sharpness"], ["agrees", "agrees", "agrees"], row)
+        self.assertEqual(self.predictions(row)["sharpness"], 9 * ["agrees"], row)
         self.assertNotIn("agrees", self.predictions(row)["dispersion"])
         self.assertIn("the runs contradict the explanation by dispersion", row["sentence"])
         self.assertIn("fit the explanation by sharpness", row["sentence"])
@@ -87,7 +89,7 @@ class Worlds(StoredRuns):
     def test_unmeasured(self):
         self.enter_mechanisms(["full", "topk:5"], lambda mechanism, i: 10 + i)
         row = self.judge("open-sharpness")
-        self.assertEqual((row["verdict"], row["finished"], row["runs"]), ("not enough runs", 20, 360))
+        self.assertEqual((row["verdict"], row["finished"], row["runs"]), ("not enough runs", 40, 1080))
 
     CAPPED = ["full", "topk:5", "within:0.1", "within:0.3", "within:1", "within:3", "within:8"]
 
@@ -96,10 +98,10 @@ class Worlds(StoredRuns):
         self.enter_mechanisms(self.CAPPED, lambda mechanism, i: caps[mechanism] + i % 3)
         row = self.judge("open-dispersion")
         self.assertEqual(row["verdict"], "agrees", row)
-        self.assertEqual([c["verdict"] for c in row["comparisons"]], ["shown"] + 6 * ["agrees"])
+        self.assertEqual([c["verdict"] for c in row["comparisons"]], 2 * (["shown"] + 6 * ["agrees"]))
         self.assertEqual({c["together"] for c in row["comparisons"] if c["judged"]}, {6})
         self.assertEqual([(p["name"], p["x"], p["y"]) for p in row["points"]][0], ("0.1", 0.1, 5.0))
-        self.assertEqual(len(row["points"]), 5)
+        self.assertEqual(len(row["points"]), 2 * 5)
 
     def test_caps_that_do_not_help(self):
         self.enter_mechanisms(self.CAPPED, lambda mechanism, i: (5 if mechanism == "topk:5" else 40 + 3 * len(mechanism)) + i)
@@ -116,7 +118,7 @@ class Worlds(StoredRuns):
         row = self.judge("open-heavy-hitters")
         self.assertEqual(row["verdict"], "mixed", row)
         self.assertEqual([c["verdict"] for c in row["comparisons"]],
-                         ["shown", "agrees", "agrees", "agrees", "disagrees", "disagrees", "agrees"])
+                         2 * ["shown", "agrees", "agrees", "agrees", "disagrees", "disagrees", "agrees"])
         self.assertIn("5.5 kept keys per query at initialization", row["comparisons"][1]["numbers"])
         self.assertIn("this never reached, topk:5 in 11 epochs", row["comparisons"][5]["numbers"])
 
@@ -133,15 +135,16 @@ class Worlds(StoredRuns):
         self.assertEqual(verdicts["even-pairs topk:5: " + what + "full"], "agrees")
         self.assertEqual(verdicts["even-pairs topk:5/sigmoid: " + what + "full/sigmoid"], "agrees")
         self.assertEqual(verdicts["even-pairs topk:5/sparsemax: " + what + "full/sparsemax"], "disagrees")
+        self.assertEqual(verdicts["missing-duplicate topk:5: " + what + "full"], "agrees")
         self.assertEqual(verdicts["even-pairs full/doubly: " + what + "full"], "shown")
-        self.assertEqual(sum(c["judged"] for c in row["comparisons"]), 9)
+        self.assertEqual(sum(c["judged"] for c in row["comparisons"]), 2 * 9)
 
     def test_sinks(self):
         mechanisms = ["full", "topk:5", "topk:4+sink:1", "topk:5+sink:1", "topk:5+sink:4", "topk:5+global:1", "topk:5+global:3"]
         self.enter_mechanisms(mechanisms, lambda mechanism, i:
                               (20 if "sink" in mechanism else 5 if "global" in mechanism else 10) + i)
         row = self.judge("open-sinks")
-        self.assertEqual([c["verdict"] for c in row["comparisons"]], ["shown"] + 3 * ["agrees"] + 2 * ["disagrees"])
+        self.assertEqual([c["verdict"] for c in row["comparisons"]], 2 * (["shown"] + 3 * ["agrees"] + 2 * ["disagrees"]))
 
 
 class Smoke(StoredRuns):

@@ -68,13 +68,20 @@ struct sf_paper {
 extern const sf_paper_probe sf_probe_scores, sf_probe_both_scores, sf_probe_surface, sf_probe_masks, sf_probe_lengths,
     sf_probe_distance, sf_probe_sharpness;
 
+/* Errors at multiples of the length trained at: those of sf_probe_lengths, and for a probe with others, at most
+ * SF_PAPER_MOST_LENGTHS. */
+enum { SF_PAPER_LENGTHS = 3, SF_PAPER_MOST_LENGTHS = 4 };
+extern const double sf_paper_lengths[SF_PAPER_LENGTHS];
+sf_status sf_paper_measure_lengths(const sf_paper *paper, sf_store *store, const sf_planned_run *plan,
+                                   const sf_stored_run *run, const double *factors, size_t count);
+
 /* Names of findings. */
 void sf_finding_score(char out[64], sf_weights_at at, sf_measure measure, double percent);
 void sf_finding_keys(char out[64]); /* mean number of kept keys at initial weights */
 void sf_finding_slope(char out[64], const sf_paper *paper, double radius); /* 95 % Lipschitz constant within it */
 void sf_finding_rise(char out[64], const sf_paper *paper); /* mean loss of the surface over that of the weights */
 void sf_finding_mask(char out[64], const sf_paper *paper);
-void sf_finding_length(char out[64], size_t i); /* error in percent at 1.5, 2.5, 5 times the length */
+void sf_finding_length(char out[64], double factor); /* error in percent at so many times the length */
 void sf_finding_distance(char out[64], const sf_paper *paper);
 
 /* Rows of a verdict. From the curves: */

@@ -228,9 +228,9 @@ sf_status sf_rows_of_surfaces(sf_paper *paper, sf_store *store) {
 static sf_status read_errors(double *ours, double *theirs, const sf_paper *paper, sf_store *store,
                              const sf_run_pair *pair) {
     (void)paper;
-    for (size_t i = 0; i < RADII; i++) {
+    for (size_t i = 0; i < SF_PAPER_LENGTHS; i++) {
         char name[64];
-        sf_finding_length(name, i);
+        sf_finding_length(name, sf_paper_lengths[i]);
         SF_TRY(read_both(&ours[i], &theirs[i], store, pair, name));
     }
     return SF_OK;
@@ -239,7 +239,7 @@ static sf_status read_errors(double *ours, double *theirs, const sf_paper *paper
 static sf_status use_lengths(sf_paper *paper, sf_store *store, size_t group, const sf_run_pair *pairs, size_t count) {
     static const double one_point = 1;
     return compare_values(paper, store, group, "error (%) against full's at 1.5, 2.5 and 5 times the length", pairs,
-                          count, RADII, one_point, read_errors);
+                          count, SF_PAPER_LENGTHS, one_point, read_errors);
 }
 
 sf_status sf_rows_of_lengths(sf_paper *paper, sf_store *store) {
@@ -248,12 +248,12 @@ sf_status sf_rows_of_lengths(sf_paper *paper, sf_store *store) {
 
 static sf_status read_mean_errors(double *ours, double *theirs, const sf_paper *paper, sf_store *store,
                                   const sf_run_pair *pair) {
-    double our_errors[RADII], their_errors[RADII];
+    double our_errors[SF_PAPER_LENGTHS], their_errors[SF_PAPER_LENGTHS];
     SF_TRY(read_errors(our_errors, their_errors, paper, store, pair));
     *ours = *theirs = 0;
-    for (size_t i = 0; i < RADII; i++) {
-        *ours += our_errors[i] / RADII;
-        *theirs += their_errors[i] / RADII;
+    for (size_t i = 0; i < SF_PAPER_LENGTHS; i++) {
+        *ours += our_errors[i] / SF_PAPER_LENGTHS;
+        *theirs += their_errors[i] / SF_PAPER_LENGTHS;
     }
     return SF_OK;
 }

@@ -1,4 +1,5 @@
 /* What entries of the catalogue measure at the weights of runs. */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -245,16 +246,32 @@ const sf_paper_probe sf_probe_masks = {.title = "mask stability",
                                        .sequences = mask_sequences,
                                        .measure = measure_masks};
 
-static const double length_factors[] = {1.5, 2.5, 5};
-enum { LENGTHS = sizeof length_factors / sizeof *length_factors };
-
-void sf_finding_length(char out[64], size_t i) {
-    snprintf(out, 64, "length.x%g.error", length_factors[i]);
+void sf_finding_length(char out[64], double factor) {
+    snprintf(out, 64, "length.x%g.error", factor);
 }
+
+sf_status sf_paper_measure_lengths(const sf_paper *paper, sf_store *store, const sf_planned_run *plan,
+                                   const sf_stored_run *run, const double *factors, size_t count) {
+    sf_finding findings[SF_PAPER_MOST_LENGTHS];
+    assert(count <= SF_PAPER_MOST_LENGTHS);
+    for (size_t i = 0; i < count; i++) {
+        sf_length_result result;
+        const sf_length_request request = {.at = SF_AT_LAST,
+                                           .length = (size_t)(factors[i] * (double)plan->config.length),
+                                           .count = (size_t)plan->config.heldout_count,
+                                           .execution = paper->execution};
+        SF_TRY(sf_length_generalization(&result, store, run, &request));
+        sf_finding_length(findings[i].name, factors[i]);
+        findings[i].value = 100 - result.accuracy;
+    }
+    return sf_findings_keep(store, run, findings, count);
+}
+
+const double sf_paper_lengths[SF_PAPER_LENGTHS] = {1.5, 2.5, 5};
 
 static void length_key(char out[64], const sf_paper *paper) {
     (void)paper;
-    sf_finding_length(out, LENGTHS - 1);
+    sf_finding_length(out, sf_paper_lengths[SF_PAPER_LENGTHS - 1]);
 }
 
 static double length_sequences(const sf_paper *paper, size_t all) {
@@ -265,18 +282,7 @@ static double length_sequences(const sf_paper *paper, size_t all) {
 static sf_status measure_lengths(const sf_paper *paper, sf_store *store, const sf_planned_run *plan,
                                  const sf_stored_run *run, const sf_paper_watch *watch) {
     (void)watch;
-    sf_finding findings[LENGTHS];
-    for (size_t i = 0; i < LENGTHS; i++) {
-        sf_length_result result;
-        const sf_length_request request = {.at = SF_AT_LAST,
-                                           .length = (size_t)(length_factors[i] * (double)plan->config.length),
-                                           .count = (size_t)plan->config.heldout_count,
-                                           .execution = paper->execution};
-        SF_TRY(sf_length_generalization(&result, store, run, &request));
-        sf_finding_length(findings[i].name, i);
-        findings[i].value = 100 - result.accuracy;
-    }
-    return sf_findings_keep(store, run, findings, LENGTHS);
+    return sf_paper_measure_lengths(paper, store, plan, run, sf_paper_lengths, SF_PAPER_LENGTHS);
 }
 
 const sf_paper_probe sf_probe_lengths = {

@@ -86,13 +86,9 @@ static sf_status rows_of_recall(sf_paper *paper, sf_store *store) {
 static const double length_factors[] = {2, 4, 8, 16};
 enum { FACTORS = sizeof length_factors / sizeof *length_factors };
 
-static void name_error(char out[64], size_t i) {
-    snprintf(out, 64, "length.x%g.error", length_factors[i]);
-}
-
 static void last_error(char out[64], const sf_paper *paper) {
     (void)paper;
-    name_error(out, FACTORS - 1);
+    sf_finding_length(out, length_factors[FACTORS - 1]);
 }
 
 static double sequences_evaluated(const sf_paper *paper, size_t all) {
@@ -103,18 +99,7 @@ static double sequences_evaluated(const sf_paper *paper, size_t all) {
 static sf_status measure_errors(const sf_paper *paper, sf_store *store, const sf_planned_run *plan,
                                 const sf_stored_run *run, const sf_paper_watch *watch) {
     (void)watch;
-    sf_finding findings[FACTORS];
-    for (size_t i = 0; i < FACTORS; i++) {
-        sf_length_result result;
-        const sf_length_request request = {.at = SF_AT_LAST,
-                                           .length = (size_t)(length_factors[i] * (double)plan->config.length),
-                                           .count = (size_t)plan->config.heldout_count,
-                                           .execution = paper->execution};
-        SF_TRY(sf_length_generalization(&result, store, run, &request));
-        name_error(findings[i].name, i);
-        findings[i].value = 100 - result.accuracy;
-    }
-    return sf_findings_keep(store, run, findings, FACTORS);
+    return sf_paper_measure_lengths(paper, store, plan, run, length_factors, FACTORS);
 }
 
 static const sf_paper_probe probe_errors = {
@@ -126,7 +111,7 @@ static sf_status mean_error(double *out, sf_store *store, const sf_stored_run *r
         char name[64];
         bool found;
         double error;
-        name_error(name, i);
+        sf_finding_length(name, length_factors[i]);
         SF_TRY(sf_findings_read(&error, &found, store, run, name));
         *out += error / FACTORS;
     }
@@ -162,7 +147,7 @@ static sf_status draw_errors(sf_paper *paper, sf_store *store, size_t from, size
         for (size_t i = 0; i < FACTORS; i++) {
             char name[64];
             sf_paper_point point = {.series = sf_paper_attention_of(paper, g), .x = length_factors[i]};
-            name_error(name, i);
+            sf_finding_length(name, length_factors[i]);
             SF_TRY(sf_paper_median_finding(&point.y, paper, store, g, name));
             snprintf(point.name, sizeof point.name, "x%g", length_factors[i]);
             SF_TRY(sf_paper_add_point(paper, &point));

@@ -60,8 +60,10 @@ static double chance(size_t length) {
     return sf_task_sampled_chance(&sf_task_binary_addition, length);
 }
 
-static const char *const recipe[] = {"length", "40",    "readout", "each", "optimizer", "adam",
-                                     "lr",     "0.001", "epochs",  "100",  NULL};
+static const char *const recipe[] = {
+    "length",      "40",    "readout",        "each", "optimizer", "adam", "lr",         "0.002",
+    "gamma",       "0.93",  "batch",          "50",   "heads",     "4",    "head-width", "16",
+    "train-count", "20000", "evaluate-count", "2000", "epochs",    "20",   NULL};
 
 const sf_task sf_task_binary_addition = {
     SF_TASK,

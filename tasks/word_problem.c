@@ -116,10 +116,10 @@ static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count, con
 
 static const char *const settings[] = {"group", NULL};
 static const char *const recipe[] = {
-    "length",      "6",      "causal",         "yes",  "readout",    "each", "optimizer", "adam",
+    "length",      "4",      "causal",         "yes",  "readout",    "each", "optimizer", "adam",
     "lr",          "0.002",  "gamma",          "0.93", "batch",      "100",  "width",     "128",
     "mlp-width",   "256",    "heads",          "4",    "head-width", "32",   "blocks",    "3",
-    "train-count", "100000", "evaluate-count", "2000", "epochs",     "24",   NULL};
+    "train-count", "100000", "evaluate-count", "2000", "epochs",     "12",   NULL};
 
 const sf_task sf_task_word_problem = {
     SF_TASK,

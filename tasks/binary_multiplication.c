@@ -7,6 +7,7 @@
  *
  * Source: NNCH (Deletang et al., 2023), which pads the output and does not count what follows the terminator; here the
  * sequence ends with it. Lengths 6..65536; n is half the length, and the sequence has at most 2n tokens.
+ * With the recipe, full attention is right at 97.0 % of the held-out labels (docs/guide.md).
  * Example: 0 1 2 1 1 3 3 3 3 is 2 * 3, with the labels - - - - - 0 1 1 2. */
 #include <string.h>
 

@@ -4,7 +4,7 @@
  *   labels on the blanks = floor(sqrt(x)) in ceil(n/2) bits, the highest first
  *
  * Source: NNCH (Deletang et al., 2023). Lengths 2..65536; n is two thirds of the length, rounded down.
- * The recipe: full attention is right at 97.8 % of the held-out labels after its 30 epochs (docs/guide.md).
+ * With the recipe, full attention is right at 97.8 % of the held-out labels (docs/guide.md).
  * Example: 1 0 0 1 0 1 2 2 2 is 37, with the labels - - - - - - 1 1 0. */
 #include <string.h>
 

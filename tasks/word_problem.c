@@ -9,6 +9,8 @@
  *
  * Source: the word problems of Merrill, Petty and Sabharwal (2024) and Liu et al. (2022). Setting: --group s5, a5 or
  * z60. Lengths 1..65536, met exactly.
+ * With the recipe (s5, length 4), full attention is right at 99.8 % of the held-out labels; at length 6 it learns the
+ * first four positions within ten epochs and the last two not (docs/guide.md).
  * Example, in z60: 50 20 1 has the labels 50 10 11. */
 #include <string.h>
 

@@ -7,37 +7,25 @@
  *
  * Source: NNCH (Deletang et al., 2023), which pads the output and does not count what follows the terminator; here the
  * sequence ends with it. Lengths 6..65536; n is half the length, and the sequence has at most 2n tokens.
+ * With the recipe, full attention is right at 99.99 % of the held-out labels (docs/guide.md).
  * Example: 0 0 1 2 0 1 3 3 3 3 is 4 + 2, with the labels - - - - - - 0 1 1 2. */
 #include "tasks/blanks.h"
 
-enum { SEPARATOR = 2, TERMINATOR = 2, BLANK = 3, PAD = 4 };
-
-static void draw_number(int32_t *bits, size_t count, sf_draws *draws) {
-    bool is_zero = true;
-    while (is_zero)
-        for (size_t i = 0; i < count; i++) {
-            bits[i] = (int32_t)sf_draw_below(draws, 2);
-            is_zero &= bits[i] == 0;
-        }
-}
+enum { TERMINATOR = 2, BLANK = 3, PAD = 4 };
 
 static void sample(int32_t *tokens, int32_t *labels, size_t *count, size_t length, sf_draws *draws) {
-    const size_t input = length / 2, m = 1 + sf_draw_below(draws, (uint32_t)(input - 2)), n = input - 1 - m;
-    draw_number(tokens, m, draws);
-    tokens[m] = SEPARATOR;
-    draw_number(tokens + m + 1, n, draws);
-    int32_t *sum = labels + input, carry = 0;
+    sf_operands o;
+    sf_operands_draw(&o, tokens, length / 2, draws);
+    int32_t *sum = labels + o.input, carry = 0;
     size_t bits = 0; /* up to the highest 1 */
-    for (size_t i = 0; i < m || i < n || carry != 0; i++) {
-        const int32_t digits = (i < m ? tokens[i] : 0) + (i < n ? tokens[m + 1 + i] : 0) + carry;
+    for (size_t i = 0; i < o.m || i < o.n || carry != 0; i++) {
+        const int32_t digits = (i < o.m ? o.x[i] : 0) + (i < o.n ? o.y[i] : 0) + carry;
         sum[i] = digits % 2;
         carry = digits / 2;
         if (sum[i] == 1) bits = i + 1;
     }
     sum[bits] = TERMINATOR;
-    *count = input + bits + 1;
-    for (size_t t = 0; t < input; t++) labels[t] = -1;
-    for (size_t t = input; t < *count; t++) tokens[t] = BLANK;
+    sf_blanks_append(tokens, labels, count, o.input, bits + 1, BLANK);
 }
 
 /* A 1 is carried out of position i if the two bits there are 1, or if one of them is and a 1 is carried in; the highest
@@ -58,8 +46,7 @@ static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count) {
     while (bits > 0 && !(((bits <= o.m && o.x[bits - 1] == 1) != (bits <= o.n && o.y[bits - 1] == 1)) !=
                          carried_into(&o, bits - 1)))
         bits--;
-    SF_TRY(sf_blanks_check(count - o.input, bits + 1, "binary-addition"));
-    for (size_t t = 0; t < o.input; t++) labels[t] = -1;
+    SF_TRY(sf_blanks_check(labels, o.input, count, bits + 1, "binary-addition"));
     bool carry = false;
     for (size_t i = 0; i < bits; i++) {
         const bool a = i < o.m && o.x[i] == 1, b = i < o.n && o.y[i] == 1;
@@ -74,8 +61,10 @@ static double chance(size_t length) {
     return sf_task_sampled_chance(&sf_task_binary_addition, length);
 }
 
-static const char *const recipe[] = {"length", "40",    "readout", "each", "optimizer", "adam",
-                                     "lr",     "0.001", "epochs",  "100",  NULL};
+static const char *const recipe[] = {
+    "length",      "40",    "readout",        "each", "optimizer", "adam", "lr",         "0.002",
+    "gamma",       "0.93",  "batch",          "50",   "heads",     "4",    "head-width", "16",
+    "train-count", "20000", "evaluate-count", "2000", "epochs",    "20",   NULL};
 
 const sf_task sf_task_binary_addition = {
     SF_TASK,

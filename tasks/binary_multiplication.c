@@ -7,32 +7,26 @@
  *
  * Source: NNCH (Deletang et al., 2023), which pads the output and does not count what follows the terminator; here the
  * sequence ends with it. Lengths 6..65536; n is half the length, and the sequence has at most 2n tokens.
+ * With the recipe, full attention is right at 97.0 % of the held-out labels (docs/guide.md).
  * Example: 0 1 2 1 1 3 3 3 3 is 2 * 3, with the labels - - - - - 0 1 1 2. */
 #include <string.h>
 
 #include "tasks/blanks.h"
 
-enum { SEPARATOR = 2, TERMINATOR = 2, BLANK = 3, PAD = 4, LONGEST = 65536, WORD = 32, WORDS = LONGEST / 2 / WORD + 1 };
+enum { TERMINATOR = 2, BLANK = 3, PAD = 4, LONGEST = 65536, WORD = 32, WORDS = LONGEST / 2 / WORD + 1 };
 
-/* A number that is not 0: its bits, and the same bits packed into words. */
-static size_t draw_number(uint32_t words[WORDS], int32_t *bits, size_t count, sf_draws *draws) {
-    bool is_zero = true;
-    while (is_zero) {
-        memset(words, 0, WORDS * sizeof *words);
-        for (size_t i = 0; i < count; i++) {
-            bits[i] = (int32_t)sf_draw_below(draws, 2);
-            words[i / WORD] |= (uint32_t)bits[i] << i % WORD;
-            is_zero &= bits[i] == 0;
-        }
-    }
-    return (count + WORD - 1) / WORD;
+static size_t pack(uint32_t words[WORDS], const int32_t *bits, size_t count) {
+    const size_t used = (count + WORD - 1) / WORD;
+    memset(words, 0, used * sizeof *words);
+    for (size_t i = 0; i < count; i++) words[i / WORD] |= (uint32_t)bits[i] << i % WORD;
+    return used;
 }
 
 static void sample(int32_t *tokens, int32_t *labels, size_t *count, size_t length, sf_draws *draws) {
-    const size_t input = length / 2, m = 1 + sf_draw_below(draws, (uint32_t)(input - 2)), n = input - 1 - m;
+    sf_operands o;
     uint32_t x[WORDS], y[WORDS], product[2 * WORDS] = {0};
-    const size_t x_words = draw_number(x, tokens, m, draws), y_words = draw_number(y, tokens + m + 1, n, draws);
-    tokens[m] = SEPARATOR;
+    sf_operands_draw(&o, tokens, length / 2, draws);
+    const size_t x_words = pack(x, o.x, o.m), y_words = pack(y, o.y, o.n);
     for (size_t i = 0; i < x_words; i++) {
         uint64_t carry = 0;
         for (size_t j = 0; j < y_words; j++) {
@@ -42,13 +36,11 @@ static void sample(int32_t *tokens, int32_t *labels, size_t *count, size_t lengt
         }
         product[i + y_words] = (uint32_t)carry;
     }
-    size_t bits = m + n;
+    size_t bits = o.m + o.n;
     while ((product[(bits - 1) / WORD] >> (bits - 1) % WORD & 1) == 0) bits--;
-    *count = input + bits + 1;
-    for (size_t t = 0; t < input; t++) labels[t] = -1;
-    for (size_t i = 0; i < bits; i++) labels[input + i] = (int32_t)(product[i / WORD] >> i % WORD & 1);
-    labels[input + bits] = TERMINATOR;
-    for (size_t t = input; t < *count; t++) tokens[t] = BLANK;
+    sf_blanks_append(tokens, labels, count, o.input, bits + 1, BLANK);
+    for (size_t i = 0; i < bits; i++) labels[o.input + i] = (int32_t)(product[i / WORD] >> i % WORD & 1);
+    labels[o.input + bits] = TERMINATOR;
 }
 
 /* Column by column, as on paper. The columns beyond the blanks must be 0. */
@@ -64,8 +56,7 @@ static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count) {
         if (o.input + column < count) labels[o.input + column] = (int32_t)(carry % 2);
         carry /= 2;
     }
-    SF_TRY(sf_blanks_check(count - o.input, bits + 1, "binary-multiplication"));
-    for (size_t t = 0; t < o.input; t++) labels[t] = -1;
+    SF_TRY(sf_blanks_check(labels, o.input, count, bits + 1, "binary-multiplication"));
     labels[count - 1] = TERMINATOR;
     return SF_OK;
 }
@@ -74,8 +65,10 @@ static double chance(size_t length) {
     return sf_task_sampled_chance(&sf_task_binary_multiplication, length);
 }
 
-static const char *const recipe[] = {"length", "40",    "readout", "each", "optimizer", "adam",
-                                     "lr",     "0.001", "epochs",  "100",  NULL};
+static const char *const recipe[] = {
+    "length",      "32",    "readout",        "each", "optimizer", "adam", "lr",         "0.002",
+    "gamma",       "0.93",  "batch",          "50",   "heads",     "4",    "head-width", "16",
+    "train-count", "20000", "evaluate-count", "2000", "epochs",    "40",   NULL};
 
 const sf_task sf_task_binary_multiplication = {
     SF_TASK,

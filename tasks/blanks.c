@@ -2,6 +2,21 @@
 
 enum { SEPARATOR = 2, OPERAND_BLANK = 3, LONGEST = 65536 };
 
+void sf_blanks_append(int32_t *tokens, int32_t *labels, size_t *count, size_t input, size_t output, int32_t blank) {
+    *count = input + output;
+    for (size_t t = 0; t < input; t++) labels[t] = -1;
+    for (size_t t = input; t < *count; t++) tokens[t] = blank;
+}
+
+void sf_bits_draw(int32_t *bits, size_t count, sf_draws *draws) {
+    bool is_zero = true;
+    while (is_zero)
+        for (size_t i = 0; i < count; i++) {
+            bits[i] = (int32_t)sf_draw_below(draws, 2);
+            is_zero &= bits[i] == 0;
+        }
+}
+
 sf_status sf_blanks_split(size_t *input, const int32_t *tokens, size_t count, int32_t blank, const char *task) {
     if (count > LONGEST)
         return sf_fail(SF_BAD_INPUT, "a sequence of %zu tokens is too long; %s has at most %d", count, task, LONGEST);
@@ -15,10 +30,19 @@ sf_status sf_blanks_split(size_t *input, const int32_t *tokens, size_t count, in
     return SF_OK;
 }
 
-sf_status sf_blanks_check(size_t blanks, size_t output, const char *task) {
-    if (blanks == output) return SF_OK;
+sf_status sf_blanks_check(int32_t *labels, size_t input, size_t count, size_t output, const char *task) {
+    for (size_t t = 0; t < input; t++) labels[t] = -1;
+    if (count - input == output) return SF_OK;
     return sf_fail(SF_BAD_INPUT, "%zu blanks follow the input but the output of this %s has %zu tokens; give as many",
-                   blanks, task, output);
+                   count - input, task, output);
+}
+
+void sf_operands_draw(sf_operands *out, int32_t *tokens, size_t input, sf_draws *draws) {
+    const size_t m = 1 + sf_draw_below(draws, (uint32_t)(input - 2));
+    *out = (sf_operands){.x = tokens, .y = tokens + m + 1, .m = m, .n = input - 1 - m, .input = input};
+    sf_bits_draw(tokens, m, draws);
+    tokens[m] = SEPARATOR;
+    sf_bits_draw(tokens + m + 1, out->n, draws);
 }
 
 static sf_status check_operand(const int32_t *bits, size_t count, const char *task) {

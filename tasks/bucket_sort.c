@@ -12,13 +12,8 @@ enum { SYMBOLS = 5, BLANK = 5, PAD = 6 };
 static void sample(int32_t *tokens, int32_t *labels, size_t *count, size_t length, sf_draws *draws) {
     const size_t n = length / 2;
     size_t counts[SYMBOLS] = {0}, at = n;
-    *count = 2 * n;
-    for (size_t i = 0; i < n; i++) {
-        tokens[i] = (int32_t)sf_draw_below(draws, SYMBOLS);
-        tokens[n + i] = BLANK;
-        labels[i] = -1;
-        counts[tokens[i]]++;
-    }
+    sf_blanks_append(tokens, labels, count, n, n, BLANK);
+    for (size_t i = 0; i < n; i++) counts[tokens[i] = (int32_t)sf_draw_below(draws, SYMBOLS)]++;
     for (int32_t symbol = 0; symbol < SYMBOLS; symbol++)
         for (size_t i = 0; i < counts[symbol]; i++) labels[at++] = symbol;
 }
@@ -27,9 +22,8 @@ static void sample(int32_t *tokens, int32_t *labels, size_t *count, size_t lengt
 static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count) {
     size_t n;
     SF_TRY(sf_blanks_split(&n, tokens, count, BLANK, "bucket-sort"));
-    SF_TRY(sf_blanks_check(count - n, n, "bucket-sort"));
+    SF_TRY(sf_blanks_check(labels, n, count, n, "bucket-sort"));
     int32_t *next = labels + n;
-    for (size_t t = 0; t < n; t++) labels[t] = -1;
     for (int32_t symbol = 0; symbol < SYMBOLS; symbol++)
         for (size_t t = 0; t < n; t++)
             if (tokens[t] == symbol) *next++ = symbol;

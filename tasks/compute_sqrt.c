@@ -4,21 +4,13 @@
  *   labels on the blanks = floor(sqrt(x)) in ceil(n/2) bits, the highest first
  *
  * Source: NNCH (Deletang et al., 2023). Lengths 2..65536; n is two thirds of the length, rounded down.
+ * With the recipe, full attention is right at 97.8 % of the held-out labels (docs/guide.md).
  * Example: 1 0 0 1 0 1 2 2 2 is 37, with the labels - - - - - - 1 1 0. */
 #include <string.h>
 
 #include "tasks/blanks.h"
 
 enum { BLANK = 2, PAD = 3, LONGEST = 65536, WORD = 32, MOST_BITS = LONGEST * 2 / 3, WORDS = MOST_BITS / WORD + 2 };
-
-static void draw_number(int32_t *bits, size_t count, sf_draws *draws) {
-    bool is_zero = true;
-    while (is_zero)
-        for (size_t i = 0; i < count; i++) {
-            bits[i] = (int32_t)sf_draw_below(draws, 2);
-            is_zero &= bits[i] == 0;
-        }
-}
 
 /* 2 number + bit */
 static void append_bit(uint32_t *number, size_t words, uint32_t bit) {
@@ -48,9 +40,8 @@ static void subtract(uint32_t *a, const uint32_t *b, size_t words) {
 static void sample(int32_t *tokens, int32_t *labels, size_t *count, size_t length, sf_draws *draws) {
     const size_t n = 2 * length / 3, bits = (n + 1) / 2, words = (bits + 3) / WORD + 1;
     uint32_t remainder[WORDS / 2 + 1] = {0}, trial[WORDS / 2 + 1] = {0};
-    *count = n + bits;
-    draw_number(tokens, n, draws);
-    for (size_t t = 0; t < n; t++) labels[t] = -1;
+    sf_blanks_append(tokens, labels, count, n, bits, BLANK);
+    sf_bits_draw(tokens, n, draws);
     for (size_t i = 0; i < bits; i++) { /* trial is the root on entry, and again on exit */
         const size_t low = 2 * i + 1 - n % 2;
         append_bit(remainder, words, low > 0 ? (uint32_t)tokens[low - 1] : 0);
@@ -62,7 +53,6 @@ static void sample(int32_t *tokens, int32_t *labels, size_t *count, size_t lengt
         for (size_t w = 0; w < words; w++) trial[w] = trial[w] >> 1 | (w + 1 < words ? trial[w + 1] << (WORD - 1) : 0);
         trial[0] = (trial[0] & ~UINT32_C(1)) | fits;
         labels[n + i] = fits;
-        tokens[n + i] = BLANK;
     }
 }
 
@@ -93,11 +83,10 @@ static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count) {
     size_t n;
     SF_TRY(sf_blanks_split(&n, tokens, count, BLANK, "compute-sqrt"));
     const size_t bits = (n + 1) / 2, words = n / WORD + 2;
-    SF_TRY(sf_blanks_check(count - n, bits, "compute-sqrt"));
+    SF_TRY(sf_blanks_check(labels, n, count, bits, "compute-sqrt"));
     uint32_t left[WORDS] = {0}, root[WORDS] = {0};
     bool is_zero = true;
     for (size_t t = 0; t < n; t++) {
-        labels[t] = -1;
         left[(n - 1 - t) / WORD] |= (uint32_t)tokens[t] << (n - 1 - t) % WORD;
         is_zero &= tokens[t] == 0;
     }
@@ -114,8 +103,10 @@ static double chance(size_t length) {
     return sf_task_sampled_chance(&sf_task_compute_sqrt, length);
 }
 
-static const char *const recipe[] = {"length", "42",    "readout", "each", "optimizer", "adam",
-                                     "lr",     "0.001", "epochs",  "100",  NULL};
+static const char *const recipe[] = {
+    "length",      "30",    "readout",        "each", "optimizer", "adam", "lr",         "0.002",
+    "gamma",       "0.93",  "batch",          "50",   "heads",     "4",    "head-width", "16",
+    "train-count", "20000", "evaluate-count", "2000", "epochs",    "30",   NULL};
 
 const sf_task sf_task_compute_sqrt = {
     SF_TASK,

@@ -10,19 +10,15 @@ enum { BLANK = 2, PAD = 3 };
 
 static void sample(int32_t *tokens, int32_t *labels, size_t *count, size_t length, sf_draws *draws) {
     const size_t n = length / 3;
-    *count = 3 * n;
-    for (size_t i = 0; i < n; i++) {
-        labels[n + i] = labels[2 * n + i] = tokens[i] = (int32_t)sf_draw_below(draws, 2);
-        labels[i] = -1;
-        tokens[n + i] = tokens[2 * n + i] = BLANK;
-    }
+    sf_blanks_append(tokens, labels, count, n, 2 * n, BLANK);
+    for (size_t i = 0; i < n; i++) labels[n + i] = labels[2 * n + i] = tokens[i] = (int32_t)sf_draw_below(draws, 2);
 }
 
 static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count) {
     size_t n;
     SF_TRY(sf_blanks_split(&n, tokens, count, BLANK, "duplicate-string"));
-    SF_TRY(sf_blanks_check(count - n, 2 * n, "duplicate-string"));
-    for (size_t t = 0; t < count; t++) labels[t] = t < n ? -1 : tokens[t % n];
+    SF_TRY(sf_blanks_check(labels, n, count, 2 * n, "duplicate-string"));
+    for (size_t t = n; t < count; t++) labels[t] = tokens[t % n];
     return SF_OK;
 }
 

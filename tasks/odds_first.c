@@ -10,20 +10,15 @@ enum { BLANK = 2, PAD = 3 };
 
 static void sample(int32_t *tokens, int32_t *labels, size_t *count, size_t length, sf_draws *draws) {
     const size_t n = length / 2, odds = n / 2;
-    *count = 2 * n;
-    for (size_t i = 0; i < n; i++) {
-        tokens[i] = (int32_t)sf_draw_below(draws, 2);
-        tokens[n + i] = BLANK;
-        labels[i] = -1;
-        labels[n + i / 2 + (i % 2 == 0 ? odds : 0)] = tokens[i];
-    }
+    sf_blanks_append(tokens, labels, count, n, n, BLANK);
+    for (size_t i = 0; i < n; i++)
+        labels[n + i / 2 + (i % 2 == 0 ? odds : 0)] = tokens[i] = (int32_t)sf_draw_below(draws, 2);
 }
 
 static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count) {
     size_t n;
     SF_TRY(sf_blanks_split(&n, tokens, count, BLANK, "odds-first"));
-    SF_TRY(sf_blanks_check(count - n, n, "odds-first"));
-    for (size_t t = 0; t < n; t++) labels[t] = -1;
+    SF_TRY(sf_blanks_check(labels, n, count, n, "odds-first"));
     int32_t *next = labels + n;
     for (size_t t = 1; t < n; t += 2) *next++ = tokens[t];
     for (size_t t = 0; t < n; t += 2) *next++ = tokens[t];

@@ -9,6 +9,8 @@
  *
  * Source: the word problems of Merrill, Petty and Sabharwal (2024) and Liu et al. (2022). Setting: --group s5, a5 or
  * z60. Lengths 1..65536, met exactly.
+ * With the recipe (s5, length 4), full attention is right at 99.8 % of the held-out labels; at length 6 it learns the
+ * first four positions within ten epochs and the last two not (docs/guide.md).
  * Example, in z60: 50 20 1 has the labels 50 10 11. */
 #include <string.h>
 
@@ -115,8 +117,11 @@ static sf_status solve(int32_t *labels, const int32_t *tokens, size_t count, con
 }
 
 static const char *const settings[] = {"group", NULL};
-static const char *const recipe[] = {"length", "16", "causal", "yes",    "readout", "each", "optimizer",
-                                     "adam",   "lr", "0.001",  "epochs", "100",     NULL};
+static const char *const recipe[] = {
+    "length",      "4",      "causal",         "yes",  "readout",    "each", "optimizer", "adam",
+    "lr",          "0.002",  "gamma",          "0.93", "batch",      "100",  "width",     "128",
+    "mlp-width",   "256",    "heads",          "4",    "head-width", "32",   "blocks",    "3",
+    "train-count", "100000", "evaluate-count", "2000", "epochs",     "12",   NULL};
 
 const sf_task sf_task_word_problem = {
     SF_TASK,

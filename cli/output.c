@@ -106,19 +106,43 @@ static bool add_raw_byte(piece *p, filter *f, unsigned char byte) {
     return f->held < whole || add_character(p, f);
 }
 
+static bool is_plain(char byte) {
+    return (byte >= ' ' && byte < 0x7f) || byte == '\n' || byte == '\t';
+}
+
+/* How many characters from the beginning on pass as they are; in blocks without branches, which become vectors. */
+static size_t plain_run(const char *text, size_t size) {
+    enum { BLOCK = 64 };
+    size_t count = 0;
+    for (bool plain = true; plain && size - count >= BLOCK; count += plain ? BLOCK : 0)
+        for (size_t i = 0; i < BLOCK; i++) plain &= is_plain(text[count + i]);
+    while (count < size && is_plain(text[count])) count++;
+    return count;
+}
+
+static bool add_run(piece *p, const char *text, size_t size) {
+    if (size <= sizeof p->text) return add(p, text, size);
+    return flush_piece(p) && write_all(p->file, text, size);
+}
+
 static ssize_t write_filtered(void *cookie, const char *text, size_t size) {
     filter *f = cookie;
     piece p = {.file = f->file};
     bool good = true;
-    for (size_t i = 0; i < size && good; i++) good = add_raw_byte(&p, f, (unsigned char)text[i]);
+    for (size_t i = 0; i < size && good;) {
+        const size_t run = f->held == 0 ? plain_run(text + i, size - i) : 0;
+        good = run > 0 ? add_run(&p, text + i, run) : add_raw_byte(&p, f, (unsigned char)text[i]);
+        i += run > 0 ? run : 1;
+    }
     good = good && flush_piece(&p);
     if (!good && f->failure == 0) f->failure = errno;
     return good ? (ssize_t)size : 0; /* 0: a failure */
 }
 
 static FILE *open_filter(filter *f, int buffering) {
+    enum { ROOM = 1 << 16 }; /* an export of many curves is gigabytes */
     FILE *stream = fopencookie(f, "w", (cookie_io_functions_t){.write = write_filtered});
-    if (stream != NULL && setvbuf(stream, NULL, buffering, BUFSIZ) == 0) return stream;
+    if (stream != NULL && setvbuf(stream, NULL, buffering, ROOM) == 0) return stream;
     return NULL;
 }
 

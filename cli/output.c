@@ -195,30 +195,42 @@ static size_t next_word(const char *text, size_t *columns) {
     return used;
 }
 
-static void print_broken(const char *text, size_t width) {
+static void print_broken(const char *text, size_t width, size_t indent) {
     size_t column = 0, wide;
     while (*text != '\0') {
         const size_t used = next_word(text, &wide), spaces = strspn(text, " ");
         const bool breaks = column > 0 && column + wide > width;
-        if (breaks) putchar('\n');
+        if (breaks) printf("\n%*s", (int)indent, "");
         printf("%.*s", (int)(breaks ? used - spaces : used), text + (breaks ? spaces : 0));
-        column = breaks ? wide - spaces : column + wide;
+        column = breaks ? indent + wide - spaces : column + wide;
         text += used;
     }
 }
 
-void print_paragraph(const char *format, ...) {
+static void print_lines(size_t indent, const char *format, va_list values) {
     enum { SIZE = 4096 };
     static char text[SIZE];
-    va_list values;
-    va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
-    va_end(values);
+    const size_t width = terminal_width(STDOUT_FILENO);
     if (isatty(STDOUT_FILENO) != 0)
-        print_broken(text, terminal_width(STDOUT_FILENO));
+        print_broken(text, width, 2 * indent < width ? indent : 0);
     else
         fputs(text, stdout);
     putchar('\n');
+}
+
+void print_paragraph(const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    print_lines(0, format, values);
+    va_end(values);
+}
+
+void print_indented(size_t indent, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    print_lines(indent, format, values);
+    va_end(values);
 }
 
 const char *on_one_line(const char *text) {

@@ -91,13 +91,26 @@ void sf_attention_weigh_backward(double *dscores /* [kept] */, const sf_attentio
 
 /* The same for all queries of a head at once, for weightings over the whole matrix. */
 static inline bool sf_attention_weighs_matrix(const sf_attention *attention) {
-    return attention->weighting->weigh_matrix != NULL;
+    return attention->weighting->weigh_matrix != NULL || attention->weighting->weigh_batch != NULL;
 }
 size_t sf_attention_matrix_scratch(const sf_attention *attention, size_t T); /* doubles; 0 for other weightings */
 void sf_attention_weigh_matrix(double *weights, const sf_attention *attention, const double *scores,
                                sf_weighing_matrix *rows);
 void sf_attention_weigh_matrix_backward(double *dscores, const sf_attention *attention, const double *dweights,
                                         const double *weights, const double *scores, sf_weighing_matrix *rows);
+
+/* The same for the sequences of a batch, for weightings that are called once for all of them. */
+typedef struct sf_weighed_batch {
+    double **weights, **slopes; /* [count]; slopes: dweights, and then dscores in their place */
+    const double **scores;      /* [count] */
+    sf_weighing_matrix *rows;   /* [count] */
+    size_t count;
+} sf_weighed_batch;
+static inline bool sf_attention_weighs_batch(const sf_attention *attention) {
+    return attention->weighting->weigh_batch != NULL;
+}
+void sf_attention_weigh_batch(const sf_weighed_batch *batch, const sf_attention *attention);
+void sf_attention_weigh_batch_backward(const sf_weighed_batch *batch, const sf_attention *attention);
 
 /* The scores of some keys of a query after the score transforms, and back; those of queries and keys are not among
  * them. `steps` holds the scores before each transform and after the last. */
@@ -136,11 +149,21 @@ static inline bool sf_attention_is_faulty(const sf_attention *attention) {
 
 /* Whether a mechanism needs an sf_head_state. */
 static inline bool sf_attention_needs_head(const sf_attention *attention) {
-    return (attention->selector->selects_by & SF_BY_VECTORS) != 0 || attention->selector->prepare != NULL;
+    const sf_selector *selector = attention->selector;
+    return (selector->selects_by & SF_BY_VECTORS) != 0 || selector->prepare != NULL || selector->prepare_batch != NULL;
 }
 size_t sf_head_scratch_size(const sf_attention *attention, size_t T, size_t D, size_t heads);
 /* Fills in the rest of state->input (vectors, stride, D, block, head and heads are set) and calls prepare(). */
 void sf_head_prepare(sf_head_state *state, const sf_attention *attention, size_t T, sf_index key_index);
+/* Of selectors that prepare a batch at once: for each sequence its scores (and the rest of the input, as above), then
+ * what all of them keep. */
+static inline bool sf_attention_prepares_batch(const sf_attention *attention) {
+    return attention->selector->prepare_batch != NULL;
+}
+void sf_head_score(double *scores /* [T,T] without globals */, sf_head_state *state, const sf_attention *attention,
+                   size_t T);
+/* Bytes that such a selector writes for a sequence, a multiple of SF_ALIGNMENT. */
+size_t sf_head_choice_size(const sf_attention *attention, size_t T, size_t D, size_t heads);
 
 /* The draws of one query for a selector by chance: at most 2^15 calls of Philox per query. */
 static inline sf_draws sf_query_draws(sf_index index, size_t query) {

@@ -79,10 +79,13 @@ static void score_query(const all_scores *all, const sf_attention *attention, co
     for (size_t j = 0; j < head->T; j++) scores[j] = j < row.count ? (float)all->steps[steps * row.count + j] : 0;
 }
 
-static const double *score_all(void *scratch, const sf_attention *attention, const sf_head_input *head) {
+/* To `scores`, or, if that is NULL, to a place behind the selector's scratch. */
+static const double *score_all(double *scores, void *scratch, const sf_attention *attention,
+                               const sf_head_input *head) {
     all_scores all;
     unsigned char *at = (unsigned char *)scratch + rounded_up(own_size(attention, head->T, head->D, head->heads));
     lay_out(&all, at, attention, head->T, head->D);
+    if (scores != NULL) all.scores = scores;
     assert(head->queries != NULL && head->keys != NULL);
     for (size_t j = 0; j < head->T; j++) {
         all.every[j] = (uint32_t)j;
@@ -93,12 +96,31 @@ static const double *score_all(void *scratch, const sf_attention *attention, con
     return all.scores;
 }
 
+static void complete(sf_head_input *input, const sf_attention *attention, size_t T) {
+    input->T = T - attention->globals;
+    input->k = attention->k;
+    input->arguments = attention->arguments;
+    input->causal = attention->causal;
+    if (!looks_at(attention, SF_BY_VECTORS | SF_BY_ALL_SCORES)) input->queries = input->keys = NULL;
+}
+
+void sf_head_score(double *scores /* [T,T] without globals */, sf_head_state *state, const sf_attention *attention,
+                   size_t T) {
+    complete(&state->input, attention, T);
+    state->input.scores = score_all(scores, state->scratch, attention, &state->input);
+}
+
+size_t sf_head_choice_size(const sf_attention *attention, size_t T, size_t D, size_t heads) {
+    return rounded_up(own_size(attention, T - attention->globals, D, heads));
+}
+
 void sf_head_prepare(sf_head_state *state, const sf_attention *attention, size_t T, sf_index key_index) {
-    state->input.T = T - attention->globals;
-    state->input.k = attention->k;
-    state->input.arguments = attention->arguments;
-    state->input.causal = attention->causal;
-    if (!looks_at(attention, SF_BY_VECTORS | SF_BY_ALL_SCORES)) state->input.queries = state->input.keys = NULL;
+    complete(&state->input, attention, T);
+    if (sf_attention_prepares_batch(attention)) {
+        sf_head_score(NULL, state, attention, T);
+        attention->selector->prepare_batch(&state->scratch, &state->input, 1);
+        return;
+    }
     if (attention->selector->prepare == NULL) return;
     sf_index index = key_index;
     index.stream = key_index.stream - SF_RANDOM_KEYS + SF_RANDOM_PREPARATION; /* evaluation follows training in both */
@@ -109,6 +131,6 @@ void sf_head_prepare(sf_head_state *state, const sf_attention *attention, size_t
     sf_head_input input = state->input;
     input.sequence_draws = draws ? &sequence : NULL;
     input.step_draws = draws ? &step : NULL;
-    if (looks_at(attention, SF_BY_ALL_SCORES)) input.scores = score_all(state->scratch, attention, &input);
+    if (looks_at(attention, SF_BY_ALL_SCORES)) input.scores = score_all(NULL, state->scratch, attention, &input);
     attention->selector->prepare(state->scratch, &input);
 }

@@ -183,13 +183,32 @@ static void check_matrix(const double *numbers, const sf_attention *attention, c
 void sf_attention_weigh_matrix(double *weights, const sf_attention *attention, const double *scores,
                                sf_weighing_matrix *rows) {
     rows->arguments = attention->weighting_arguments;
-    attention->weighting->weigh_matrix(weights, scores, rows);
+    if (sf_attention_weighs_batch(attention))
+        attention->weighting->weigh_batch(&weights, &scores, rows, 1);
+    else
+        attention->weighting->weigh_matrix(weights, scores, rows);
     check_matrix(weights, attention, rows);
 }
 
 void sf_attention_weigh_matrix_backward(double *dscores, const sf_attention *attention, const double *dweights,
                                         const double *weights, const double *scores, sf_weighing_matrix *rows) {
     rows->arguments = attention->weighting_arguments;
-    attention->weighting->weigh_matrix_backward(dscores, dweights, weights, scores, rows);
+    if (sf_attention_weighs_batch(attention))
+        attention->weighting->weigh_batch_backward(&dscores, &dweights, &weights, &scores, rows, 1);
+    else
+        attention->weighting->weigh_matrix_backward(dscores, dweights, weights, scores, rows);
     check_matrix(dscores, attention, rows);
+}
+
+void sf_attention_weigh_batch(const sf_weighed_batch *batch, const sf_attention *attention) {
+    for (size_t n = 0; n < batch->count; n++) batch->rows[n].arguments = attention->weighting_arguments;
+    attention->weighting->weigh_batch(batch->weights, batch->scores, batch->rows, batch->count);
+    for (size_t n = 0; n < batch->count; n++) check_matrix(batch->weights[n], attention, &batch->rows[n]);
+}
+
+void sf_attention_weigh_batch_backward(const sf_weighed_batch *batch, const sf_attention *attention) {
+    const double *const *dweights = (const double *const *)batch->slopes;
+    attention->weighting->weigh_batch_backward(batch->slopes, dweights, (const double *const *)batch->weights,
+                                               batch->scores, batch->rows, batch->count);
+    for (size_t n = 0; n < batch->count; n++) check_matrix(batch->slopes[n], attention, &batch->rows[n]);
 }

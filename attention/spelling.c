@@ -76,7 +76,7 @@ static sf_status unknown_part(const char *kind, char mark, const char *name, nam
                        quoted, kind, quoted_name, mark);
     return sf_fail(
         SF_BAD_INPUT,
-        "attention '%s': there is no %s '%s' (after '%c'); did you mean %s? 'semfocus list attention' names them all",
+        "attention '%s': there is no %s '%s' (after '%c'); did you mean '%s'? 'semfocus list attention' names them all",
         quoted, kind, quoted_name, mark, nearest);
 }
 

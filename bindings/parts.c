@@ -52,7 +52,8 @@ static sf_status enter(const sf_plugin *plugin, words *mine, const char *source)
 }
 
 sf_status sf_foreign_selector(const char *name, const char *summary, const char *source, bool takes_k, bool keeps_k,
-                              bool not_causal, void (*prepare)(void *scratch, const sf_head_input *head)) {
+                              bool not_causal,
+                              void (*prepare)(void *const *scratch, const sf_head_input *heads, size_t count)) {
     words *mine;
     SF_TRY(keep_words(&mine, name, summary));
     const sf_selector selector = {SF_SELECTOR,
@@ -63,7 +64,7 @@ sf_status sf_foreign_selector(const char *name, const char *summary, const char 
                                   .selects_by = SF_BY_SCORE | SF_BY_ALL_SCORES,
                                   .keep = keep,
                                   .scratch_size = scratch_size,
-                                  .prepare = prepare,
+                                  .prepare_batch = prepare,
                                   .not_causal = not_causal,
                                   .failure = failure_of_selector};
     const sf_plugin plugin = {SF_PLUGIN, .selectors = (const sf_selector *const[]){&selector, NULL}};
@@ -71,17 +72,19 @@ sf_status sf_foreign_selector(const char *name, const char *summary, const char 
 }
 
 sf_status sf_foreign_weighting(const char *name, const char *summary, const char *source, bool not_causal,
-                               void (*weigh)(double *weights, const double *scores, const sf_weighing_matrix *rows),
-                               void (*backward)(double *dscores, const double *dweights, const double *weights,
-                                                const double *scores, const sf_weighing_matrix *rows)) {
+                               void (*weigh)(double *const *weights, const double *const *scores,
+                                             const sf_weighing_matrix *rows, size_t count),
+                               void (*backward)(double *const *dscores, const double *const *dweights,
+                                                const double *const *weights, const double *const *scores,
+                                                const sf_weighing_matrix *rows, size_t count)) {
     words *mine;
     SF_TRY(keep_words(&mine, name, summary));
     const sf_weighting weighting = {SF_WEIGHTING,
                                     .name = mine->name,
                                     .summary = mine->summary,
                                     .not_causal = not_causal,
-                                    .weigh_matrix = weigh,
-                                    .weigh_matrix_backward = backward,
+                                    .weigh_batch = weigh,
+                                    .weigh_batch_backward = backward,
                                     .matrix_scratch = sentence_in_doubles,
                                     .failure = failure_of_weighting};
     const sf_plugin plugin = {SF_PLUGIN, .weightings = (const sf_weighting *const[]){&weighting, NULL}};

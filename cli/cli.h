@@ -68,6 +68,8 @@ void print_control(const char *sequence);
 size_t terminal_width(int file);
 /* A paragraph and a newline on standard output: on a terminal broken between words at its width. */
 void print_paragraph(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same; lines after the first are indented, unless the terminal is too narrow for that. */
+void print_indented(size_t indent, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A name on one line: newlines and tabs are spelled out. The text is valid until the eighth call after it. */
 const char *on_one_line(const char *text);
 /* A field of a CSV, in quotes where it needs them, and never taken for a formula by a spreadsheet. */

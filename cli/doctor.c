@@ -145,9 +145,14 @@ static const char *text_of(const json_t *row, const char *name) {
 static int print(const diagnosis *d) {
     size_t i;
     json_t *row;
+    int width = 0;
     json_array_foreach(d->rows, i, row) {
-        printf("%-8s %-12s %s\n", text_of(row, "state"), text_of(row, "name"), text_of(row, "finding"));
-        if (text_of(row, "remedy") != NULL) printf("%-8s %-12s %s\n", "", "", text_of(row, "remedy"));
+        const int length = (int)strlen(text_of(row, "name"));
+        if (length > width) width = length;
+    }
+    json_array_foreach(d->rows, i, row) {
+        printf("%-8s %-*s  %s\n", text_of(row, "state"), width, text_of(row, "name"), text_of(row, "finding"));
+        if (text_of(row, "remedy") != NULL) printf("%-8s %-*s  %s\n", "", width, "", text_of(row, "remedy"));
     }
     if (d->problems > 0)
         printf("\n%zu problem%s to solve before runs can be trained here\n", d->problems, plural(d->problems));

@@ -35,7 +35,7 @@ static sf_status write_groups(sf_store *store, const char *where, const char *fo
     sf_study *study = NULL;
     sf_status status = sf_study_create(&study);
     if (status == SF_OK) status = sf_study_plan_stored(study, store, where);
-    if (status == SF_OK) status = sf_study_judge(study, store);
+    if (status == SF_OK) status = sf_study_read_curves(study, store);
     if (status == SF_OK) status = sf_tensorboard_write_groups(study, folder);
     sf_study_destroy(study);
     return status;

@@ -67,12 +67,38 @@ static void print_setting(const sf_setting *setting, bool is_list) {
              : setting->value != NULL   ? setting->value
                                         : "",
              is_list ? "[,...]" : "");
-    printf("  %-32s %s", left, setting->help);
+    enum { COLUMN = 35 };
+    char values[128] = "";
     if (setting->kind == SF_INTEGER || setting->kind == SF_REAL)
-        printf(" (%.10g..%.10g, default %s)", setting->low, setting->high, setting->initial);
+        snprintf(values, sizeof values, " (%.10g..%.10g, default %s)", setting->low, setting->high, setting->initial);
     else if (setting->kind != SF_FLAG && *setting->initial != '\0')
-        printf(" (default %s)", setting->initial);
-    putchar('\n');
+        snprintf(values, sizeof values, " (default %s)", setting->initial);
+    print_indented(COLUMN, "  %-32s %s%s", left, setting->help, values);
+}
+
+/* Whether a line goes on with the sentences of the line before it. */
+static bool continues(const char *line, size_t before) {
+    enum { SHORTEST = 64 }; /* shorter lines end where they are meant to */
+    return before >= SHORTEST && strchr(" \n", *line) == NULL && strncmp(line, "example", 7) != 0;
+}
+
+/* A text of several lines, whose sentences a terminal breaks anew. */
+static void print_text(const char *text) {
+    if (isatty(STDOUT_FILENO) == 0) {
+        fputs(text, stdout);
+        return;
+    }
+    char lines[2048];
+    for (size_t used = 0; *text != '\0'; used = 0) {
+        size_t length;
+        do {
+            length = strcspn(text, "\n");
+            used +=
+                (size_t)snprintf(lines + used, sizeof lines - used, "%s%.*s", used > 0 ? " " : "", (int)length, text);
+            text += length + (text[length] == '\n');
+        } while (continues(text, length) && used + 128 < sizeof lines);
+        print_indented(strspn(lines, " "), "%s", lines);
+    }
 }
 
 static int print_verb_help(const cli_verb *verb) {
@@ -94,8 +120,13 @@ static int print_verb_help(const cli_verb *verb) {
         {SF_GROUP_SERVE, "page"},
         {SF_GROUP_MACHINE | SF_GROUP_SAVING | SF_GROUP_STORE | SF_GROUP_SHARD, "machine and store"},
         {SF_GROUP_REPORT | SF_GROUP_EXPORT | SF_GROUP_OUT | SF_GROUP_OUTPUT, "output"}};
-    printf("usage: semfocus %s %s\n\n%s\n", verb->name, verb->usage, verb->summary);
-    if (verb->details != NULL) printf("\n%s", verb->details);
+    print_indented(7, "usage: semfocus %s %s", verb->name, verb->usage);
+    putchar('\n');
+    print_paragraph("%s", verb->summary);
+    if (verb->details != NULL) {
+        putchar('\n');
+        print_text(verb->details);
+    }
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         const unsigned shown = verb->groups & sections[i].groups;
         if (shown == 0) continue;

@@ -106,19 +106,43 @@ static bool add_raw_byte(piece *p, filter *f, unsigned char byte) {
     return f->held < whole || add_character(p, f);
 }
 
+static bool is_plain(char byte) {
+    return (byte >= ' ' && byte < 0x7f) || byte == '\n' || byte == '\t';
+}
+
+/* How many characters from the beginning on pass as they are; in blocks without branches, which become vectors. */
+static size_t plain_run(const char *text, size_t size) {
+    enum { BLOCK = 64 };
+    size_t count = 0;
+    for (bool plain = true; plain && size - count >= BLOCK; count += plain ? BLOCK : 0)
+        for (size_t i = 0; i < BLOCK; i++) plain &= is_plain(text[count + i]);
+    while (count < size && is_plain(text[count])) count++;
+    return count;
+}
+
+static bool add_run(piece *p, const char *text, size_t size) {
+    if (size <= sizeof p->text) return add(p, text, size);
+    return flush_piece(p) && write_all(p->file, text, size);
+}
+
 static ssize_t write_filtered(void *cookie, const char *text, size_t size) {
     filter *f = cookie;
     piece p = {.file = f->file};
     bool good = true;
-    for (size_t i = 0; i < size && good; i++) good = add_raw_byte(&p, f, (unsigned char)text[i]);
+    for (size_t i = 0; i < size && good;) {
+        const size_t run = f->held == 0 ? plain_run(text + i, size - i) : 0;
+        good = run > 0 ? add_run(&p, text + i, run) : add_raw_byte(&p, f, (unsigned char)text[i]);
+        i += run > 0 ? run : 1;
+    }
     good = good && flush_piece(&p);
     if (!good && f->failure == 0) f->failure = errno;
     return good ? (ssize_t)size : 0; /* 0: a failure */
 }
 
 static FILE *open_filter(filter *f, int buffering) {
+    enum { ROOM = 1 << 16 }; /* an export of many curves is gigabytes */
     FILE *stream = fopencookie(f, "w", (cookie_io_functions_t){.write = write_filtered});
-    if (stream != NULL && setvbuf(stream, NULL, buffering, BUFSIZ) == 0) return stream;
+    if (stream != NULL && setvbuf(stream, NULL, buffering, ROOM) == 0) return stream;
     return NULL;
 }
 
@@ -171,30 +195,42 @@ static size_t next_word(const char *text, size_t *columns) {
     return used;
 }
 
-static void print_broken(const char *text, size_t width) {
+static void print_broken(const char *text, size_t width, size_t indent) {
     size_t column = 0, wide;
     while (*text != '\0') {
         const size_t used = next_word(text, &wide), spaces = strspn(text, " ");
         const bool breaks = column > 0 && column + wide > width;
-        if (breaks) putchar('\n');
+        if (breaks) printf("\n%*s", (int)indent, "");
         printf("%.*s", (int)(breaks ? used - spaces : used), text + (breaks ? spaces : 0));
-        column = breaks ? wide - spaces : column + wide;
+        column = breaks ? indent + wide - spaces : column + wide;
         text += used;
     }
 }
 
-void print_paragraph(const char *format, ...) {
+static void print_lines(size_t indent, const char *format, va_list values) {
     enum { SIZE = 4096 };
     static char text[SIZE];
-    va_list values;
-    va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
-    va_end(values);
+    const size_t width = terminal_width(STDOUT_FILENO);
     if (isatty(STDOUT_FILENO) != 0)
-        print_broken(text, terminal_width(STDOUT_FILENO));
+        print_broken(text, width, 2 * indent < width ? indent : 0);
     else
         fputs(text, stdout);
     putchar('\n');
+}
+
+void print_paragraph(const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    print_lines(0, format, values);
+    va_end(values);
+}
+
+void print_indented(size_t indent, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    print_lines(indent, format, values);
+    va_end(values);
 }
 
 const char *on_one_line(const char *text) {

@@ -133,17 +133,30 @@ static void print_speedup(const sf_group *group, bool baseline) {
     printf(" %8s", isfinite(group->speedup) ? text : baseline ? "baseline" : "-");
 }
 
-static void print_group(const sf_study *study, size_t i, int width) {
+/* Columns of the table: all side by side, or one table below the other where a terminal is narrower. */
+enum { SPEED = 1, ACCURACY = 2, SPEED_COLUMNS = 57, ACCURACY_COLUMNS = 45 };
+
+static void print_speed(const sf_study *study, size_t i) {
     const sf_group *group = sf_study_group(study, i);
-    printf("%-*s %3zu/%-3zu", width, group->name, group->finished, group->runs);
-    if (group->finished == 0) {
-        printf("  %s\n", group->begun > 0 ? "not finished" : "not run");
-        return;
-    }
     printf(" %7zu", group->converged);
     for (int q = 0; q < 3; q++) print_epochs(group->quartiles[q], group->longest, 6);
     print_epochs(group->heldout_median, group->longest, 11);
     print_speedup(group, is_baseline(study, i));
+}
+
+static void print_group(const sf_study *study, size_t i, int width, int columns) {
+    const sf_group *group = sf_study_group(study, i);
+    printf("%-*s", width, group->name);
+    if ((columns & SPEED) != 0) printf(" %3zu/%-3zu", group->finished, group->runs);
+    if (group->finished == 0) {
+        printf("  %s\n", group->begun > 0 ? "not finished" : "not run");
+        return;
+    }
+    if ((columns & SPEED) != 0) print_speed(study, i);
+    if ((columns & ACCURACY) == 0) {
+        putchar('\n');
+        return;
+    }
     print_or_dash(" %*.2f", 10, group->last_heldout);
     print_or_dash(" %*.2f", 11, group->best_heldout);
     print_or_dash(" %*.1f", 10, group->gap);
@@ -168,20 +181,33 @@ static bool is_new_note(const sf_study *study, size_t from, size_t i) {
     return *note != '\0';
 }
 
-static void print_head(const sf_study *study, size_t from, int width) {
+static void print_question(const sf_study *study, size_t from) {
     const sf_group *first = sf_study_group(study, from);
-    char goal[SF_CRITERION_SIZE], brief[SF_CRITERION_SIZE];
-    sf_criterion_name(goal, sf_study_criterion(study));
+    char goal[SF_CRITERION_SIZE], chance[48] = "";
+    if (!isnan(first->chance)) snprintf(chance, sizeof chance, " Chance is %.3g %%.", first->chance);
+    print_paragraph("%s: how soon do runs reach %s, and how well do they generalize?%s", on_one_line(first->task),
+                    sf_criterion_name(goal, sf_study_criterion(study)), chance);
+}
+
+static void print_head(const sf_study *study, int width, int columns) {
+    char brief[SF_CRITERION_SIZE];
     sf_criterion_short(brief, sf_study_criterion(study));
-    printf("%s: how soon do runs reach %s, and how well do they generalize?", on_one_line(first->task), goal);
-    if (!isnan(first->chance)) printf(" Chance is %.3g %%.", first->chance);
     char epochs[SF_CRITERION_SIZE + 16], heldout[SF_CRITERION_SIZE + 8];
     snprintf(epochs, sizeof epochs, "epochs to %s", brief);
     snprintf(heldout, sizeof heldout, "to %s", brief);
-    printf("\n%-*s %7s %7s %20s %11s %8s %22s %10s %9s\n", width, "", "runs", "runs", epochs, heldout, "speed-up",
-           "held-out accuracy, %", "training -", "seconds");
-    printf("%-*s %7s %7s %6s %6s %6s %11s %8s %10s %11s %10s %9s\n", width, "", "done", "reached", "25 %", "median",
-           "75 %", "held-out", "per seed", "last epoch", "best epoch*", "held-out", "per epoch");
+    printf("%-*s", width, "");
+    if ((columns & SPEED) != 0) printf(" %7s %7s %20s %11s %8s", "runs", "runs", epochs, heldout, "speed-up");
+    if ((columns & ACCURACY) != 0) printf(" %22s %10s %9s", "held-out accuracy, %", "training -", "seconds");
+    printf("\n%-*s", width, "");
+    if ((columns & SPEED) != 0)
+        printf(" %7s %7s %6s %6s %6s %11s %8s", "done", "reached", "25 %", "median", "75 %", "held-out", "per seed");
+    if ((columns & ACCURACY) != 0) printf(" %10s %11s %10s %9s", "last epoch", "best epoch*", "held-out", "per epoch");
+    putchar('\n');
+}
+
+static void print_table(const sf_study *study, size_t from, size_t to, int width, int columns) {
+    print_head(study, width, columns);
+    for (size_t i = from; i < to; i++) print_group(study, i, width, columns);
 }
 
 static bool is_beyond(const sf_group *group) {
@@ -234,8 +260,12 @@ static void print_best_settings(const sf_study *study, size_t from, size_t to) {
 }
 
 static void print_task(const sf_study *study, size_t from, size_t to, int width) {
-    print_head(study, from, width);
-    for (size_t i = from; i < to; i++) print_group(study, i, width);
+    const bool narrow =
+        isatty(STDOUT_FILENO) != 0 && (size_t)width + SPEED_COLUMNS + ACCURACY_COLUMNS > terminal_width(STDOUT_FILENO);
+    print_question(study, from);
+    print_table(study, from, to, width, narrow ? SPEED : SPEED | ACCURACY);
+    if (narrow) putchar('\n');
+    if (narrow) print_table(study, from, to, width, ACCURACY);
     print_marks(study, from, to);
     putchar('\n');
     size_t tests = 0;

@@ -86,16 +86,16 @@ static void put_text(sf_event_log *log, unsigned field, const char *text) {
 
 /* A message within a message: its content, from `start` on, gets its key and its length before it. */
 static void wrap(sf_event_log *log, size_t start, unsigned field) {
-    unsigned char *content = NULL;
-    const size_t count = log->count - start;
-    if (log->status == SF_OK) log->status = SF_NEW(&content, count);
-    if (log->status != SF_OK) return;
-    memcpy(content, log->bytes + start, count);
-    log->count = start;
-    put_key(log, field, BYTES);
+    enum { MOST = 16 };
+    unsigned char key[MOST];
+    const size_t end = log->count, count = end - start;
+    put_key(log, field, BYTES); /* behind the content at first, so that there is room */
     put_varint(log, count);
-    put(log, content, count);
-    sf_release(content);
+    if (log->status != SF_OK) return;
+    const size_t size = log->count - end;
+    memcpy(key, log->bytes + end, size);
+    memmove(log->bytes + start + size, log->bytes + start, count);
+    memcpy(log->bytes + start, key, size);
 }
 
 static uint64_t read_little_endian(const unsigned char *bytes, size_t count) {

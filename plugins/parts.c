@@ -25,9 +25,9 @@ typedef struct versions {
 
 static const size_t plugin_sizes[] = {sizeof(sf_plugin)};
 static const size_t selector_sizes[] = {offsetof(sf_selector, keeps_all), offsetof(sf_selector, failure),
-                                        sizeof(sf_selector)};
+                                        offsetof(sf_selector, prepare_batch), sizeof(sf_selector)};
 static const size_t weighting_sizes[] = {offsetof(sf_weighting, matrix_scratch), offsetof(sf_weighting, failure),
-                                         sizeof(sf_weighting)};
+                                         offsetof(sf_weighting, weigh_batch), sizeof(sf_weighting)};
 static const size_t task_sizes[] = {offsetof(sf_task, settings), sizeof(sf_task)};
 _Static_assert(sizeof plugin_sizes / sizeof(size_t) == SF_PLUGIN_VERSION, "a size for each version");
 _Static_assert(sizeof selector_sizes / sizeof(size_t) == SF_SELECTOR_VERSION, "a size for each version");
@@ -146,11 +146,16 @@ static sf_status check_selector_members(const sf_selector *s) {
         return BAD("the selector %s states what it keeps for a k but takes none; set takes_k", s->name);
     if (s->separates_scores && (s->selects_by & SF_BY_SCORE) == 0)
         return BAD("the selector %s separates scores but does not select by them; add SF_BY_SCORE", s->name);
-    if ((s->selects_by & SF_BY_ALL_SCORES) != 0 && ((s->selects_by & SF_BY_SCORE) == 0 || s->prepare == NULL))
+    const bool prepares = s->prepare != NULL || s->prepare_batch != NULL;
+    if ((s->selects_by & SF_BY_ALL_SCORES) != 0 && ((s->selects_by & SF_BY_SCORE) == 0 || !prepares))
         return BAD("the selector %s looks at all scores; it needs SF_BY_SCORE and a function prepare", s->name);
-    if ((s->scratch_size == NULL) != (s->prepare == NULL))
+    if (s->prepare_batch != NULL &&
+        (s->prepare != NULL || (s->selects_by & ~(unsigned)SF_BY_SCORE) != SF_BY_ALL_SCORES))
+        return BAD("the selector %s has prepare_batch; it must select by all scores alone and have no prepare",
+                   s->name);
+    if ((s->scratch_size == NULL) == prepares)
         return BAD("the selector %s has one of scratch_size and prepare; it needs both or neither", s->name);
-    if (s->prepare != NULL && s->selects_by == SF_BY_POSITION)
+    if (prepares && s->selects_by == SF_BY_POSITION)
         return BAD("the selector %s selects by position, once per length, and has nothing to prepare", s->name);
     return SF_OK;
 }
@@ -180,11 +185,14 @@ static sf_status check_weighting(const sf_weighting *w, sf_weighting *const *bef
         if (strcmp(before[i]->name, w->name) == 0) return taken("weighting", w->name, NULL);
     SF_TRY(check_arguments(&numbers, w->arguments, "weighting", w->name));
     if ((w->weigh_matrix == NULL) != (w->weigh_matrix_backward == NULL) ||
-        (w->weigh_matrix == NULL) != (w->matrix_scratch == NULL))
+        (w->weigh_batch == NULL) != (w->weigh_batch_backward == NULL) ||
+        (w->weigh_matrix == NULL && w->weigh_batch == NULL) != (w->matrix_scratch == NULL))
         return BAD("the weighting %s weighs whole matrices; it needs weigh_matrix, weigh_matrix_backward and "
                    "matrix_scratch together",
                    w->name);
-    if (w->weigh_matrix == NULL && (w->weigh == NULL || w->weigh_backward == NULL))
+    if (w->weigh_matrix != NULL && w->weigh_batch != NULL)
+        return BAD("the weighting %s has weigh_matrix and weigh_batch; give one of them", w->name);
+    if (w->matrix_scratch == NULL && (w->weigh == NULL || w->weigh_backward == NULL))
         return BAD("the weighting %s has no function %s", w->name, w->weigh == NULL ? "weigh" : "weigh_backward");
     if (w->has_softmax_theory)
         return BAD("the weighting %s claims the theory of softmax, which was proven of softmax alone; leave "

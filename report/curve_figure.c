@@ -116,7 +116,7 @@ static void choose_scales(drawing *d) {
     d->x = (sf_scale){.low = d->epochs > 1 ? 1 : 0, .high = d->epochs > 1 ? (double)d->epochs : 2};
     const double room = 0.05 * fmax(d->high - d->low, is_accuracy(d) ? 10 : 1e-3 * fabs(d->high));
     if (is_accuracy(d)) {
-        const double below = 2 * room; /* so that the label of a chance line at the bottom is clear of the data */
+        const double below = 2.7 * room; /* so that the label of a chance line at the bottom is clear of the data */
         d->y = (sf_scale){.low = fmax(0, d->low - below), .high = fmin(100 + 0.3 * room, d->high + room)};
         return;
     }
@@ -180,8 +180,43 @@ static void draw_level(FILE *out, const sf_frame *at, const char *name, double v
             sf_scale_place(&at->y, value), sf_scale_place(&at->y, value));
 }
 
+enum { LABEL_HEIGHT = 14, LABEL_WIDTH = 82 };
+
+/* At how many epochs a median lies on a label with this base line, which begins at x. */
+static size_t count_crossings(const drawing *d, const panel *p, const sf_frame *at, double x, double base) {
+    size_t count = 0;
+    for (size_t k = 0; k < p->count; k++) {
+        const sf_series *s = &d->series[p->series[k]];
+        for (size_t e = 0; e < s->epochs; e++) {
+            const double place = sf_scale_place(&at->x, (double)(e + 1)), y = sf_scale_place(&at->y, s->median[e]);
+            const size_t next = e + 1 < s->epochs ? e + 1 : e;
+            const double then = sf_scale_place(&at->y, s->median[next]);
+            const bool beside = place < x - 4 || place > x + LABEL_WIDTH + 4;
+            const bool clear = fmin(y, then) > base + 5 || fmax(y, then) < base - LABEL_HEIGHT;
+            count += !beside && !clear;
+        }
+    }
+    return count;
+}
+
+/* Where the label of a line at y lies: under it, at its end, or where fewer curves cross it. */
+static void place_label(double *x, double *base, const drawing *d, const panel *p, const sf_frame *at, double y) {
+    const double xs[] = {at->x.to - 4 - LABEL_WIDTH, at->x.from + 4, (at->x.from + at->x.to - LABEL_WIDTH) / 2};
+    const double bases[] = {y + LABEL_HEIGHT, y - 4};
+    size_t least = SIZE_MAX;
+    for (size_t b = 0; b < 2; b++)
+        for (size_t i = 0; i < 3; i++) {
+            if (bases[b] >= at->y.from || bases[b] - LABEL_HEIGHT < at->y.to) continue;
+            const size_t crossings = count_crossings(d, p, at, xs[i], bases[b]);
+            if (crossings >= least) continue;
+            least = crossings;
+            *x = xs[i];
+            *base = bases[b];
+        }
+}
+
 /* A labelled line for each chance level of the groups; mostly they share one. */
-static void draw_chance(FILE *out, const drawing *d, const sf_frame *at) {
+static void draw_chance(FILE *out, const drawing *d, const panel *p, const sf_frame *at) {
     double above = INFINITY; /* the last label's place: labels do not lie on one another */
     for (size_t g = d->from; g < d->to; g++) {
         const double chance = sf_study_group(d->study, g)->chance;
@@ -190,11 +225,13 @@ static void draw_chance(FILE *out, const drawing *d, const sf_frame *at) {
         if (drawn) continue;
         draw_level(out, at, "chance", chance);
         const double y = sf_scale_place(&at->y, chance);
-        const double place = y + 14 < at->y.from ? y + 14 : y - 4; /* under it where there is room */
-        if (fabs(place - above) < 14) continue;
-        above = place;
-        fprintf(out, "<text class=\"tick small\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">chance, %.3g %%</text>\n",
-                at->x.to - 4, place, chance);
+        double x = at->x.to - 4 - LABEL_WIDTH, base = y - 4;
+        place_label(&x, &base, d, p, at, y);
+        if (fabs(base - above) < LABEL_HEIGHT) continue;
+        above = base;
+        const bool at_end = x > (at->x.from + at->x.to) / 2;
+        fprintf(out, "<text class=\"tick small\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">chance, %.3g %%</text>\n",
+                at_end ? x + LABEL_WIDTH : x, base, at_end ? "end" : "start", chance);
     }
 }
 
@@ -211,7 +248,7 @@ static void draw_panel(sf_sheet *sheet, const drawing *d, size_t i) {
     if (sf_figure_shows_criterion(d->figure->quantity, criterion) && threshold >= d->y.low && threshold <= d->y.high)
         draw_level(sheet->out, &at, "threshold", threshold);
     for (size_t k = 0; k < p->count; k++) draw_series(sheet, d, &at, &d->series[p->series[k]]);
-    if (is_accuracy(d) && d->epochs > 0) draw_chance(sheet->out, d, &at);
+    if (is_accuracy(d) && d->epochs > 0) draw_chance(sheet->out, d, p, &at);
     sf_sheet_end_panel(sheet);
 }
 

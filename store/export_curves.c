@@ -122,9 +122,11 @@ static void take_run(void *context, const sf_stored_run *run) {
 }
 
 sf_status sf_store_export_curves(sf_store *store, const char *where, sf_export_format format, const char *path) {
+    enum { ROOM = 1 << 16 }; /* of a file that may be gigabytes */
     const bool to_stdout = strcmp(path, "-") == 0;
     sf_atomic_file file = {.stream = stdout};
     if (!to_stdout) SF_TRY(sf_atomic_open(&file, path));
+    if (!to_stdout) setvbuf(file.stream, NULL, _IOFBF, ROOM);
     exporting e = {.store = store, .out = file.stream, .json = format == SF_JSONL};
     if (!e.json) write_header(e.out);
     sf_status status = sf_store_each_run(store, where, take_run, &e);

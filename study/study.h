@@ -41,8 +41,6 @@ struct sf_study {
 /* Layers by place: built in, defaults, overrides, then the variants. */
 enum { SF_LAYER_BUILT_IN, SF_LAYER_DEFAULTS, SF_LAYER_OVERRIDES, SF_LAYER_VARIANTS };
 
-/* Reads the curves of all runs, at one moment of the store; NULL: there is none yet. */
-sf_status sf_study_read_curves(sf_study *study, sf_store *store);
 /* As before planning; settings stay. */
 void sf_study_forget_plan(sf_study *study);
 /* How a run whose curve was read ended. */

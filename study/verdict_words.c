@@ -202,9 +202,9 @@ static void add_speed(words *w, const sf_verdict *v, const char *name, const sf_
         add_tried(&o, us);
         add_tried(&t, them);
         if (strcmp(ours, theirs) == 0)
-            add(w, "neither %s nor %s reaches %s (both: %s)", name, base, goal, ours);
+            add(w, "Neither %s nor %s reaches %s (both: %s)", name, base, goal, ours);
         else
-            add(w, "neither %s nor %s reaches %s (%s; %s)", name, base, goal, ours, theirs);
+            add(w, "Neither %s nor %s reaches %s (%s; %s)", name, base, goal, ours, theirs);
         return;
     }
     if (!medians_agree(v, us, them)) {

@@ -118,7 +118,7 @@ static void all_censored(void **state) {
     fill(full, never, 50);
     const sf_verdict v = judge("banded:5", full, SEEDS, "block:5", full, SEEDS, 95);
     assert_says(&v,
-                "neither banded:5 nor block:5 reaches 95 % training accuracy (both: 10 seeds of 100 epochs). Held-out");
+                "Neither banded:5 nor block:5 reaches 95 % training accuracy (both: 10 seeds of 100 epochs). Held-out");
     assert_int_equal(v.speed, SF_UNTOLD);
     assert_true(isnan(v.speedup) && isnan(v.interval.low));
     assert_null(strstr(v.sentence, "speed"));

@@ -73,19 +73,23 @@ sf_status sf_predictor_run(float *logits /* [count,labels,classes] */, sf_predic
                            const size_t *lengths /* [count] */, size_t count);
 void sf_predictor_close(sf_predictor *predictor); /* NULL is legal */
 
-/* Parts in another language. The functions are called by any thread, once per block, head and sequence; `source` is
- * what the ids of runs depend on. A part of the same name that was registered here is replaced.
+/* Parts in another language. The functions are called by any thread, once per batch, block and head, with what
+ * sf_selector.prepare_batch and sf_weighting.weigh_batch get; `source` is what the ids of runs depend on. A part of the
+ * same name that was registered here is replaced.
  *
- * A selector's `prepare` reads head->scores ([T,T]) and writes into scratch: a sentence of SF_FOREIGN_SENTENCE bytes,
- * "" or why it failed, and one byte per query and key, [T,T], not 0: kept. */
+ * A selector's `prepare` reads the scores ([T,T]) of each sequence and writes into its scratch: a sentence of
+ * SF_FOREIGN_SENTENCE bytes, "" or why it failed, and one byte per query and key, [T,T], not 0: kept. */
 enum { SF_FOREIGN_SENTENCE = 448 };
 sf_status sf_foreign_selector(const char *name, const char *summary, const char *source, bool takes_k, bool keeps_k,
-                              bool not_causal, void (*prepare)(void *scratch, const sf_head_input *head));
+                              bool not_causal,
+                              void (*prepare)(void *const *scratch, const sf_head_input *heads, size_t count));
 /* A weighting writes its sentence into rows->scratch, and NaN into its result if there is one. */
 sf_status sf_foreign_weighting(const char *name, const char *summary, const char *source, bool not_causal,
-                               void (*weigh)(double *weights, const double *scores, const sf_weighing_matrix *rows),
-                               void (*backward)(double *dscores, const double *dweights, const double *weights,
-                                                const double *scores, const sf_weighing_matrix *rows));
+                               void (*weigh)(double *const *weights, const double *const *scores,
+                                             const sf_weighing_matrix *rows, size_t count),
+                               void (*backward)(double *const *dscores, const double *const *dweights,
+                                                const double *const *weights, const double *const *scores,
+                                                const sf_weighing_matrix *rows, size_t count));
 
 SF_API_END
 

@@ -113,7 +113,7 @@ typedef struct sf_query {
     const void *prepared;      /* what prepare() wrote, or NULL */
 } sf_query;
 
-#define SF_SELECTOR_VERSION 3
+#define SF_SELECTOR_VERSION 4
 #define SF_SELECTOR         .version = SF_SELECTOR_VERSION, .size = sizeof(sf_selector)
 
 /* Which keys a query keeps. In the backward pass the kept set is a constant. */
@@ -147,6 +147,10 @@ struct sf_selector {
     const char *formula, *cost, *source; /* one line each, for listings; may be NULL */
     /* From version 3 on. Called when keep() returned 0: why the run cannot continue. May be NULL. */
     const char *(*failure)(const void *prepared);
+    /* From version 4 on. Instead of prepare(), with SF_BY_ALL_SCORES and neither vectors nor draws: called once per
+     * batch, block and head, for `count` sequences. The scores and the scratch of a sequence lie behind those of the
+     * sequence before, at equal distances. May be NULL. */
+    void (*prepare_batch)(void *const *scratch /* [count] */, const sf_head_input *heads /* [count] */, size_t count);
 };
 
 /* The kept keys of one query. */
@@ -165,7 +169,7 @@ typedef struct sf_weighing_matrix {
     double *scratch; /* [matrix_scratch()]: backward sees what forward wrote */
 } sf_weighing_matrix;
 
-#define SF_WEIGHTING_VERSION 3
+#define SF_WEIGHTING_VERSION 4
 #define SF_WEIGHTING         .version = SF_WEIGHTING_VERSION, .size = sizeof(sf_weighting)
 
 /* How kept scores become weights. */
@@ -194,6 +198,12 @@ struct sf_weighting {
     /* From version 3 on. Called when weigh_matrix() or its backward wrote a NaN: why the run cannot continue; NULL: it
      * is a number like any other. May be NULL. */
     const char *(*failure)(const double *scratch);
+    /* From version 4 on. Instead of weigh_matrix() and its backward: called once per batch, block and head, for `count`
+     * sequences. Each array of a sequence lies behind that of the sequence before, at equal distances. May be NULL. */
+    void (*weigh_batch)(double *const *weights /* [count] */, const double *const *scores /* [count] */,
+                        const sf_weighing_matrix *rows /* [count] */, size_t count);
+    void (*weigh_batch_backward)(double *const *dscores, const double *const *dweights, const double *const *weights,
+                                 const double *const *scores, const sf_weighing_matrix *rows, size_t count);
 };
 
 /* A query's scores as a transform sees them. */

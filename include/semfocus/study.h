@@ -115,7 +115,9 @@ const sf_group *sf_study_group(const sf_study *study, size_t i);
 size_t sf_study_member(const sf_study *study, size_t group, size_t member);
 /* The epoch in which a finished run met the criterion; 0: in none. */
 size_t sf_study_arrival(const sf_study *study, size_t run);
-/* The curve of a run as sf_study_judge() read it, up to the requested epochs; *finished says whether it counts. */
+/* The curves alone, without verdicts, at one moment of the store; NULL: there is none yet. */
+sf_status sf_study_read_curves(sf_study *study, sf_store *store);
+/* The curve of a run as one of the two read it, up to the requested epochs; *finished says whether it counts. */
 const sf_epoch *sf_study_curve(const sf_study *study, size_t run, size_t *count, bool *finished);
 
 /* Whether a session would find nothing to do for the run: its results and checkpoints are in the store. */

@@ -18,7 +18,8 @@ SF_API_BEGIN
  * whole epoch, and calling this again adds what is missing, and nothing twice. The folder is created. */
 sf_status sf_tensorboard_write_run(sf_store *store, const sf_stored_run *run, const char *folder);
 
-/* Median and quartiles over the finished runs of every group of a judged study; files that exist are replaced. */
+/* Median and quartiles over the finished runs of every group of a study whose curves were read; files that exist are
+ * replaced. */
 sf_status sf_tensorboard_write_groups(const sf_study *study, const char *folder);
 
 SF_API_END

@@ -13,6 +13,7 @@
 #define sf_scaled_keys            ISA(sf_scaled_keys)
 #define sf_share_queries          ISA(sf_share_queries)
 #define sf_prepare_selection      ISA(sf_prepare_selection)
+#define sf_score_for_all          ISA(sf_score_for_all)
 #define sf_turn                   ISA(sf_turn)
 #define sf_turn_backward          ISA(sf_turn_backward)
 #define sf_rowwise_forward        ISA(sf_rowwise_forward)
@@ -33,6 +34,10 @@
 #define sf_score_tile             ISA(sf_score_tile)
 #define sf_matrix_forward         ISA(sf_matrix_forward)
 #define sf_matrix_backward        ISA(sf_matrix_backward)
+#define sf_matrix_list            ISA(sf_matrix_list)
+#define sf_matrix_mix             ISA(sf_matrix_mix)
+#define sf_matrix_slopes          ISA(sf_matrix_slopes)
+#define sf_matrix_finish          ISA(sf_matrix_finish)
 #define sf_factored_forward       ISA(sf_factored_forward)
 #define sf_factored_backward      ISA(sf_factored_backward)
 #define sf_lone_forward           ISA(sf_lone_forward)
@@ -78,6 +83,8 @@ void sf_kept_backward(const sf_head *head);
 /* Fills in `state` for selectors that use vectors or prepare(). Called before the queries are shared: helpers read what
  * the owner of the head prepared. */
 void sf_prepare_selection(sf_head_state *state, const sf_head *head);
+/* In a joint pass: the scores that a selector looks at for the whole batch. */
+void sf_score_for_all(const sf_head *head);
 
 /* The same for mechanisms that may keep any number of keys: rows are computed again in the backward pass, so that
  * nothing of the size of T x T is stored. They add to dk and dv, like the kept kernel. */
@@ -97,6 +104,12 @@ void sf_blocks_backward(const sf_head *head);
 /* For weightings over the whole matrix. */
 void sf_matrix_forward(const sf_head *head);
 void sf_matrix_backward(const sf_head *head);
+/* Their parts, between which a joint pass calls the weighting for the whole batch: kept keys and scores; contexts from
+ * the weights; backward, gradients of the weights; and from those of the scores the rest. */
+void sf_matrix_list(const sf_head *head);
+void sf_matrix_mix(const sf_head *head);
+void sf_matrix_slopes(const sf_head *head);
+void sf_matrix_finish(const sf_head *head);
 /* For fastmax with every key kept and no dropout: linear in T. Overwrites dk and dv. */
 void sf_factored_forward(const sf_head *head);
 void sf_factored_backward(const sf_head *head);

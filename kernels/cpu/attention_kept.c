@@ -271,7 +271,8 @@ static void widen(double *out /* [T,D] */, const float *rows, size_t stride, siz
         for (size_t c = 0; c < D; c++) out[t * D + c] = rows[t * stride + c];
 }
 
-void sf_prepare_selection(sf_head_state *out, const sf_head *head) {
+/* Vectors and place of a head, for its selector. */
+static void open_selection(sf_head_state *out, const sf_head *head) {
     const sf_shape *s = &head->job->plan->model->shape;
     const sf_workspace *work = head->job->work;
     if (selects_by(head, SF_BY_VECTORS | SF_BY_ALL_SCORES)) {
@@ -287,9 +288,33 @@ void sf_prepare_selection(sf_head_state *out, const sf_head *head) {
                                      .stride = s->D,
                                      .score_scale = head->job->plan->score_scale},
                            .scratch = work->scratch};
+}
+
+void sf_prepare_selection(sf_head_state *out, const sf_head *head) {
+    const sf_shape *s = &head->job->plan->model->shape;
+    const sf_joint *joint = head->job->joint;
+    if (joint != NULL && joint->choice_size > 0) { /* prepared with the others of the batch */
+        *out = (sf_head_state){.scratch = sf_joint_choice(joint, head->job->plan, head->block, head->slot % s->H,
+                                                          head->job->seat + head->slot / s->H)};
+        return;
+    }
+    open_selection(out, head);
     sf_preparation_obey(head->job->stop);
     sf_head_prepare(out, &s->attention, s->T, head->key_index);
     sf_preparation_obey(NULL);
+}
+
+void sf_score_for_all(const sf_head *head) {
+    const sf_shape *s = &head->job->plan->model->shape;
+    const sf_joint *joint = head->job->joint;
+    const size_t seat = head->job->seat + head->slot / s->H, plain = s->T - s->attention.globals;
+    sf_head_state state;
+    open_selection(&state, head);
+    sf_preparation_obey(head->job->stop);
+    sf_head_score(joint->scores + seat * plain * plain, &state, &s->attention, s->T);
+    sf_preparation_obey(NULL);
+    state.input.queries = state.input.keys = NULL; /* the place of the next head's */
+    joint->inputs[seat] = state.input;
 }
 
 void sf_kept_forward(const sf_head *head) {

@@ -488,6 +488,62 @@ static void run(const sf_job *job) {
     sf_gemm_end();
 }
 
+/* All queries of one head of every sequence. */
+static void attend_head(const block_rows *all, size_t h, void (*kernel)(const sf_head *head)) {
+    for (size_t n = 0; n < all->job->n && !sf_stop_asked(all->job->stop); n++) {
+        const sf_head head = head_of(all, n, h, 0, all->job->plan->model->shape.T);
+        kernel(&head);
+    }
+}
+
+static void step(const sf_job *job, sf_step step, size_t block, size_t head) {
+    const sf_attention_kernels kernels = kernels_of(job);
+    const bool joint_weights = job->joint->matrices != NULL;
+    const block_rows at = rows_of_block(job, block);
+    sf_gemm_begin();
+    switch (step) {
+    case SF_STEP_EMBED:
+        embed(job);
+        break;
+    case SF_STEP_PROJECT:
+        by_stretches(&at, project);
+        break;
+    case SF_STEP_SCORE:
+        attend_head(&at, head, sf_score_for_all);
+        break;
+    case SF_STEP_LIST:
+        attend_head(&at, head, sf_matrix_list);
+        break;
+    case SF_STEP_ATTEND:
+        attend_head(&at, head, joint_weights ? sf_matrix_mix : kernels.forward);
+        break;
+    case SF_STEP_JOIN:
+        by_stretches(&at, join_and_transform);
+        if (job->observer != NULL && !sf_stop_asked(job->stop)) show(&at);
+        break;
+    case SF_STEP_CLASSIFY:
+        classify(job);
+        break;
+    case SF_STEP_JOIN_BACK:
+        by_stretches(&at, join_and_transform_backward);
+        clear_keys(&at, 0, job->plan->model->shape.T);
+        break;
+    case SF_STEP_SLOPES:
+        attend_head(&at, head, sf_matrix_slopes);
+        break;
+    case SF_STEP_ATTEND_BACK:
+        attend_head(&at, head, joint_weights ? sf_matrix_finish : kernels.backward);
+        break;
+    case SF_STEP_PROJECT_BACK:
+        by_stretches(&at, project_backward);
+        break;
+    case SF_STEP_EMBED_BACK:
+        embed_backward(job);
+        break;
+    }
+    sf_gemm_end();
+}
+
 static void help(sf_offer *offer, const sf_workspace *mine) {
     sf_gemm_begin();
     offer->take_parts(offer, mine);
@@ -538,6 +594,7 @@ const sf_cpu_kernels ISA(sf_cpu_kernels) = {
     .pack = pack,
     .pack_head = sf_pack_head,
     .run = run,
+    .step = step,
     .help = help,
     .add = sf_rows_add,
     .peak_work = ISA(sf_peak_work),

@@ -52,6 +52,7 @@ static bool is_rowwise(const sf_attention *attention, size_t T) {
 static void choose_kernel(sf_cpu_plan *plan, const sf_attention *attention, size_t T) {
     plan->dense = is_dense(attention);
     plan->matrix = sf_attention_weighs_matrix(attention);
+    plan->joint = sf_attention_prepares_batch(attention) || sf_attention_weighs_batch(attention);
     plan->rowwise = !plan->dense && !plan->matrix && is_rowwise(attention, T);
     plan->scores_all =
         !plan->dense && ((sf_attention_selects_by(attention) & SF_BY_SCORE) != 0 || attention->straight_through ||
@@ -183,11 +184,22 @@ static void lay_out_factored(sf_factored_space *f, sf_arena *arena, const sf_cpu
     TAKE(f->dtotals, plan->model->shape.T);
 }
 
+void sf_lay_out_matrix(sf_matrix_space *m, sf_arena *arena, const sf_cpu_plan *plan) {
+    const sf_shape *s = &plan->model->shape;
+    const size_t T = plan->matrix ? s->T : 0, TT = T * T;
+    TAKE(m->offsets, plan->matrix ? T + 1 : 0);
+    TAKE(m->keys, TT + T);
+    TAKE(m->raw, TT);
+    TAKE(m->scores, TT);
+    TAKE(m->weights, TT);
+    TAKE(m->slopes, TT);
+    TAKE(m->scratch, sf_attention_matrix_scratch(&s->attention, T));
+}
+
 static void lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan) {
     const sf_shape *s = &plan->model->shape;
-    const size_t T = plan->rowwise || plan->matrix ? s->T : 0, TT = plan->matrix ? T * T : 0;
+    const size_t T = plan->rowwise || plan->matrix ? s->T : 0;
     sf_row_space *r = &w->rowwise;
-    sf_matrix_space *m = &w->matrix;
     const size_t lists = T > 0 ? sf_list_tile(plan, T) * sf_list_row(T) : 0,
                  steps = sf_attention_score_steps(&s->attention);
     const bool softmax = s->attention.weighting == &sf_weighting_softmax;
@@ -202,13 +214,7 @@ static void lay_out_rowwise(sf_workspace *w, sf_arena *arena, const sf_cpu_plan 
     TAKE(r->all, T);
     TAKE(r->steps, (steps + 1) * T);
     TAKE(r->turns, T > 0 ? T / sf_list_tile(plan, T) + 1 : 0);
-    TAKE(m->offsets, plan->matrix ? T + 1 : 0);
-    TAKE(m->keys, TT + (plan->matrix ? T : 0));
-    TAKE(m->raw, TT);
-    TAKE(m->scores, TT);
-    TAKE(m->weights, TT);
-    TAKE(m->slopes, TT);
-    TAKE(m->scratch, sf_attention_matrix_scratch(&s->attention, T));
+    sf_lay_out_matrix(&w->matrix, arena, plan);
     if (plan->slices != NULL) lay_out_factored(&w->factored, arena, plan);
     if (plan->block_m == 0) return;
     TAKE(w->blocked.slopes, T * plan->block_width * plan->block_m);

@@ -66,6 +66,7 @@ struct sf_cpu_plan {
     bool rowwise;                 /* any number of keys kept: rows are computed again in the backward pass */
     size_t block_width, block_m;  /* of blocktopk where its own kernel computes it; 0 elsewhere */
     bool matrix;                  /* a weighting over the whole matrix */
+    bool joint;                   /* a part is called once for all sequences of a batch: joint passes */
     bool scores_all;              /* queries are scored with all keys, a tile at a time; not set for the dense kernel */
     sf_pattern pattern;           /* what the kept kernel walks */
     sf_reach *reach;              /* [stretches of a sequence], of a fixed pattern; NULL: any query may reach any key */
@@ -155,6 +156,21 @@ typedef struct sf_matrix_space {       /* all queries of a head, for weightings 
     double *scratch;
 } sf_matrix_space;
 
+static inline sf_weighing_matrix sf_matrix_rows(const sf_matrix_space *space, size_t T) {
+    return (sf_weighing_matrix){.T = T, .offsets = space->offsets, .keys = space->keys, .scratch = space->scratch};
+}
+
+typedef struct sf_joint {      /* of the sequences of a joint pass, which have seats 0..seats-1 (kernels/cpu/joint.c) */
+    size_t seats;              /* that there are; those taken are fewer in the last pass of a batch */
+    size_t choice_size;        /* what the selector writes for a sequence; 0: it is not called for all at once */
+    unsigned char *choices;    /* [L,H,seats,choice_size] */
+    double *scores;            /* [seats,T,T] without globals: one head's, for the selector */
+    sf_head_input *inputs;     /* [seats] */
+    void **places;             /* [seats] */
+    sf_matrix_space *matrices; /* [seats]: one head's, for the weighting; NULL: it is not called for all at once */
+    sf_weighed_batch weighed;
+} sf_joint;
+
 typedef struct sf_block_space { /* of the kernel of blocktopk */
     float *slopes;              /* [T,kept keys] */
     uint32_t *first, *places;   /* [blocks+1], [T,block_m]: which queries keep a block */
@@ -220,12 +236,16 @@ typedef struct sf_job { /* one group of sequences on one worker */
     double gradient_scale;       /* 1 / labels of the batch */
     const sf_observer *observer; /* may be NULL */
     size_t worker;
+    const sf_joint *joint;  /* NULL: not in a joint pass */
+    size_t seat;            /* of the first sequence */
     const atomic_int *stop; /* asks to give up: the results are then invalid; may be NULL */
 } sf_job;
 
 /* What the attention kernels need besides: of a trace for the backward pass, and of a worker. */
 void sf_lay_out_choices(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan);
 void sf_lay_out_attention(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan);
+void sf_lay_out_matrix(sf_matrix_space *m, sf_arena *arena, const sf_cpu_plan *plan);
+void sf_lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan); /* team.c */
 
 typedef struct sf_lone_head {  /* attention alone: one head of one sequence, between arrays that are not ours */
     sf_job job;                /* plan, work, offer */
@@ -242,11 +262,33 @@ typedef struct sf_lone_head {  /* attention alone: one head of one sequence, bet
     const float *dout;         /* [T,D] */
 } sf_lone_head;
 
+static inline void *sf_joint_choice(const sf_joint *joint, const sf_cpu_plan *plan, size_t block, size_t head,
+                                    size_t seat) {
+    return joint->choices + ((block * plan->model->shape.H + head) * joint->seats + seat) * joint->choice_size;
+}
+
+/* The steps of run(), for joint passes, in which all groups take a step before any takes the next. */
+typedef enum sf_step {
+    SF_STEP_EMBED,
+    SF_STEP_PROJECT, /* of a block */
+    SF_STEP_SCORE,   /* of a block and head: for the selector */
+    SF_STEP_LIST,    /* of a block and head, like the next one: for the weighting */
+    SF_STEP_ATTEND,
+    SF_STEP_JOIN, /* of a block */
+    SF_STEP_CLASSIFY,
+    SF_STEP_JOIN_BACK,   /* of a block */
+    SF_STEP_SLOPES,      /* of a block and head, like the next one: for the weighting */
+    SF_STEP_ATTEND_BACK, /* with a weighting for the whole batch, the rest of it */
+    SF_STEP_PROJECT_BACK,
+    SF_STEP_EMBED_BACK
+} sf_step;
+
 typedef struct sf_cpu_kernels { /* one instruction set */
     const char *name;
     void (*pack)(sf_packed_block *packed, const sf_cpu_plan *plan, const float *params, size_t block);
     void (*pack_head)(sf_packed_head *packed, const sf_cpu_plan *plan, const float *params);
     void (*run)(const sf_job *job);
+    void (*step)(const sf_job *job, sf_step step, size_t block, size_t head);
     void (*help)(sf_offer *offer, const sf_workspace *mine); /* once inside */
     void (*add)(float *x, const float *y, size_t count);     /* x += y, count a multiple of 16 */
     double (*peak_work)(size_t rounds);                      /* multiply-adds alone; returns the number of operations */

@@ -5,7 +5,7 @@
 
 #include "base/sizes.h"
 #include "base/threads.h"
-#include "kernels/cpu/plan.h"
+#include "kernels/cpu/joint.h"
 
 struct sf_cpu_team {
     size_t workers, capacity;
@@ -13,9 +13,11 @@ struct sf_cpu_team {
     sf_offer *offers;       /* [workers] */
     atomic_size_t underway; /* tasks of the parallel region that are not done */
     sf_arena shared;        /* packed weights */
+    sf_arena joint;         /* of joint passes */
+    sf_joint_pass pass;
     float *chunk_gradients; /* [chunk_slots,size] */
     size_t size;            /* of the largest model */
-    size_t chunk_slots;     /* one per chunk, or a single one that is reused if there is only one worker */
+    size_t chunk_slots;     /* one per chunk, or a single one that is reused if one worker computes one after another */
     double *losses;         /* [capacity] */
     uint32_t *correct;      /* [capacity] */
     const atomic_int *stop; /* may be NULL */
@@ -42,7 +44,7 @@ static void lay_out_trace(sf_trace *t, sf_arena *arena, const sf_cpu_plan *plan)
     TAKE(t->kept_mlp, R * sf_kept_words(s->C));
 }
 
-static void lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan) {
+void sf_lay_out_workspace(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *plan) {
     const sf_shape *s = &plan->model->shape;
     const size_t R = plan->group * s->T, Cp = plan->rows.Cp, Fp = plan->rows.Fp;
     const size_t stretch = R < SF_GROUP_ROWS ? R : SF_GROUP_ROWS;
@@ -115,16 +117,19 @@ static sf_packed_block *lay_out_packed(sf_packed_head *head, sf_arena *arena, co
 }
 #undef TAKE
 
-typedef struct team_needs {     /* of one plan, or the largest of several */
-    sf_arena workspace, packed; /* laid out only */
+typedef struct team_needs {            /* of one plan, or the largest of several */
+    sf_arena workspace, packed, joint; /* laid out only */
     size_t size;
+    bool all_chunks; /* joint passes compute them side by side */
 } team_needs;
 
-static team_needs needs_of(const sf_cpu_plan *plan) {
-    team_needs needs = {.size = plan->model->size};
+static team_needs needs_of(const sf_cpu_plan *plan, size_t B) {
+    team_needs needs = {.size = plan->model->size, .all_chunks = plan->joint};
     sf_workspace unused;
     sf_packed_head unused_head;
-    lay_out_workspace(&unused, &needs.workspace, plan);
+    sf_joint_pass unused_pass;
+    sf_lay_out_joint(&unused_pass, &needs.joint, plan, B);
+    sf_lay_out_workspace(&unused, &needs.workspace, plan);
     lay_out_packed(&unused_head, &needs.packed, plan);
     return needs;
 }
@@ -134,8 +139,8 @@ static void take_larger(sf_arena *into, const sf_arena *other) {
     into->overflow |= other->overflow;
 }
 
-static size_t slots_for(size_t workers) {
-    return workers > 1 ? SF_CHUNKS : 1;
+static size_t slots_for(size_t workers, bool all_chunks) {
+    return workers > 1 || all_chunks ? SF_CHUNKS : 1;
 }
 
 sf_status sf_cpu_team_create(sf_cpu_team **out, sf_cpu_plan *const *plans, size_t count, size_t workers, size_t B) {
@@ -143,18 +148,22 @@ sf_status sf_cpu_team_create(sf_cpu_team **out, sf_cpu_plan *const *plans, size_
     sf_cpu_team *team;
     SF_TRY(SF_NEW(&team, 1));
     sf_arena workspace = {0};
+    bool all_chunks = false;
     for (size_t i = 0; i < count; i++) {
-        const team_needs needs = needs_of(plans[i]);
+        const team_needs needs = needs_of(plans[i], B);
         take_larger(&workspace, &needs.workspace);
         take_larger(&team->shared, &needs.packed);
+        take_larger(&team->joint, &needs.joint);
+        all_chunks |= needs.all_chunks;
         team->size = sf_larger(team->size, needs.size);
     }
     team->workers = workers;
     team->capacity = B;
-    team->chunk_slots = slots_for(workers);
+    team->chunk_slots = slots_for(workers, all_chunks);
     sf_status status = SF_NEW(&team->arenas, workers);
     if (status == SF_OK) status = SF_NEW(&team->offers, workers);
     if (status == SF_OK) status = sf_arena_open(&team->shared);
+    if (status == SF_OK && team->joint.used > 0) status = sf_arena_open(&team->joint);
     if (status == SF_OK)
         status = sf_allocate((void **)&team->chunk_gradients, team->chunk_slots * team->size, sizeof(float));
     if (status == SF_OK) status = SF_NEW(&team->losses, B);
@@ -173,21 +182,24 @@ sf_status sf_cpu_team_create(sf_cpu_team **out, sf_cpu_plan *const *plans, size_
 }
 
 bool sf_cpu_team_fits(const sf_cpu_team *team, const sf_cpu_plan *plan, size_t B) {
-    const team_needs needs = needs_of(plan);
+    const team_needs needs = needs_of(plan, sf_larger(B, team->capacity));
+    if (needs.joint.overflow || needs.joint.used > team->joint.capacity) return false;
+    if (needs.all_chunks && team->chunk_slots < SF_CHUNKS) return false;
     return !needs.workspace.overflow && !needs.packed.overflow && needs.workspace.used <= team->arenas[0].capacity &&
            needs.packed.used <= team->shared.capacity && needs.size <= team->size && B <= team->capacity;
 }
 
 size_t sf_cpu_team_bytes(const sf_cpu_plan *plan, size_t workers, size_t B) {
-    const team_needs needs = needs_of(plan);
-    return workers * (needs.workspace.used + sizeof(sf_offer)) + needs.packed.used +
-           slots_for(workers) * needs.size * sizeof(float) + B * (sizeof(double) + sizeof(uint32_t));
+    const team_needs needs = needs_of(plan, B);
+    return needs.joint.used + workers * (needs.workspace.used + sizeof(sf_offer)) + needs.packed.used +
+           slots_for(workers, needs.all_chunks) * needs.size * sizeof(float) + B * (sizeof(double) + sizeof(uint32_t));
 }
 
 void sf_cpu_team_destroy(sf_cpu_team *team) {
     if (team == NULL) return;
     for (size_t w = 0; team->arenas != NULL && w < team->workers; w++) sf_arena_close(&team->arenas[w]);
     sf_arena_close(&team->shared);
+    sf_arena_close(&team->joint);
     sf_release(team->arenas);
     sf_release(team->offers);
     sf_release(team->chunk_gradients);
@@ -286,20 +298,41 @@ typedef struct step { /* what the chunks of a batch share */
     size_t labelled; /* labels of the whole batch: what the loss is the mean over */
 } step;
 
+/* What all groups have in common. */
+static sf_job job_of(const step *s) {
+    return (sf_job){.plan = s->plan,
+                    .packed = s->packed,
+                    .head = s->head,
+                    .params = s->params,
+                    .moment = s->moment,
+                    .gradient_scale = sf_mean_over(1, s->labelled),
+                    .stop = s->team->stop};
+}
+
 /* The gradient of one chunk, by the calling worker. */
 static void run_chunk(float *gradient /* [size] */, const step *s, const sf_workspace *work, size_t c) {
     clear_embedding_and_head(gradient, s->plan->model);
-    const sf_job job = {.plan = s->plan,
-                        .packed = s->packed,
-                        .head = s->head,
-                        .params = s->params,
-                        .work = work,
-                        .offer = &s->team->offers[worker_now(s->team)],
-                        .moment = s->moment,
-                        .gradient = gradient,
-                        .gradient_scale = sf_mean_over(1, s->labelled),
-                        .stop = s->team->stop};
+    sf_job job = job_of(s);
+    job.work = work;
+    job.offer = &s->team->offers[worker_now(s->team)];
+    job.gradient = gradient;
     run_stretch(&job, s->batch, NULL, s->team, chunk_of(s->batch->B, s->chunks, c));
+}
+
+/* A batch in joint passes; nothing if the plan is not joint. */
+static sf_joint_batch joint_of(const step *s, float *const *gradients /* [chunks], NULL: forward only */) {
+    sf_cpu_team *team = s->team;
+    if (!s->plan->joint) return (sf_joint_batch){.job = job_of(s)};
+    sf_lay_out_joint(&team->pass, rewound(&team->joint), s->plan, team->capacity);
+    for (size_t c = 0; gradients != NULL && c < s->chunks; c++)
+        if (gradients[c] != NULL) clear_embedding_and_head(gradients[c], s->plan->model);
+    return (sf_joint_batch){.job = job_of(s),
+                            .batch = s->batch,
+                            .losses = team->losses,
+                            .correct = team->correct,
+                            .offers = team->offers,
+                            .chunks = gradients != NULL ? s->chunks : 0,
+                            .gradients = gradients};
 }
 
 static step step_of(sf_cpu_team *team, const sf_cpu_plan *plan, const float *params, const sf_batch *batch,
@@ -324,20 +357,22 @@ void sf_cpu_gradient(sf_cpu_team *team, double *loss, float *gradient /* [size] 
     sf_packed_block *packed = lay_out_packed(&head, rewound(&team->shared), plan);
     const step now = step_of(team, plan, params, batch, moment, packed, &head);
     const size_t chunks = now.chunks, packing = packed_parts(plan);
-    atomic_store(&team->underway, chunks);
+    float *slots[SF_CHUNKS];
+    for (size_t c = 0; c < chunks; c++) slots[c] = team->chunk_gradients + (team->chunk_slots > 1 ? c * size : 0);
+    const sf_joint_batch together = joint_of(&now, slots);
+    atomic_store(&team->underway, plan->joint ? 0 : chunks);
 
 #pragma omp parallel num_threads((int)team->workers) if (team->workers > 1)
     {
         sf_workspace work;
-        lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
+        sf_lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
 #pragma omp for schedule(static)
         for (size_t i = 0; i < packing; i++) pack_part(packed, &head, plan, params, i);
 
+        if (plan->joint) sf_joint_run(&team->pass, &together);
 #pragma omp for schedule(dynamic, 1) nowait
-        for (size_t c = 0; c < chunks; c++) {
-            float *part = team->chunk_slots > 1 ? team->chunk_gradients + c * size
-                          : c == 0              ? gradient
-                                                : team->chunk_gradients;
+        for (size_t c = plan->joint ? chunks : 0; c < chunks; c++) {
+            float *part = team->chunk_slots > 1 || c > 0 ? slots[c] : gradient;
             run_chunk(part, &now, &work, c);
             if (team->chunk_slots == 1 && c > 0) kernels->add(gradient, part, size);
             atomic_fetch_sub(&team->underway, 1);
@@ -377,19 +412,21 @@ void sf_cpu_some_chunks(sf_cpu_team *team, const sf_cpu_chunks *mine, const sf_c
     sf_packed_block *packed = lay_out_packed(&head, rewound(&team->shared), plan);
     const step now = step_of(team, plan, params, batch, moment, packed, &head);
     const size_t packing = packed_parts(plan);
+    const sf_joint_batch together = joint_of(&now, mine->gradients);
     atomic_store(&team->underway, now.chunks);
 
 #pragma omp parallel num_threads((int)team->workers) if (team->workers > 1)
     {
         sf_workspace work;
-        lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
+        sf_lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
 #pragma omp for schedule(static)
         for (size_t i = 0; i < packing; i++) pack_part(packed, &head, plan, params, i);
 
+        if (plan->joint) sf_joint_run(&team->pass, &together);
 #pragma omp for schedule(dynamic, 1) nowait
         for (size_t c = 0; c < now.chunks; c++) {
             if (mine->gradients[c] != NULL) {
-                run_chunk(mine->gradients[c], &now, &work, c);
+                if (!plan->joint) run_chunk(mine->gradients[c], &now, &work, c);
                 mine->on_done(mine->context, c, team->losses + chunk_of(batch->B, now.chunks, c).first);
             }
             atomic_fetch_sub(&team->underway, 1);
@@ -414,27 +451,32 @@ static void run_forward(sf_cpu_team *team, const sf_observer *observer, float *l
     assert(batch->B <= team->capacity);
     sf_packed_head head;
     sf_packed_block *packed = lay_out_packed(&head, rewound(&team->shared), plan);
-    atomic_store(&team->underway, groups);
+    const step now = {.team = team,
+                      .plan = plan,
+                      .packed = packed,
+                      .head = &head,
+                      .params = params,
+                      .batch = batch,
+                      .moment = moment};
+    sf_joint_batch together = joint_of(&now, NULL);
+    together.job.observer = observer;
+    together.logits = logits;
+    atomic_store(&team->underway, plan->joint ? 0 : groups);
 
 #pragma omp parallel num_threads((int)team->workers) if (team->workers > 1)
     {
         sf_workspace work;
-        lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
+        sf_lay_out_workspace(&work, rewound(&team->arenas[worker_now(team)]), plan);
 #pragma omp for schedule(static)
         for (size_t i = 0; i < packing; i++) pack_part(packed, &head, plan, params, i);
 
+        if (plan->joint) sf_joint_run(&team->pass, &together);
 #pragma omp for schedule(dynamic, 1) nowait
-        for (size_t g = 0; g < groups; g++) {
-            const sf_job job = {.plan = plan,
-                                .packed = packed,
-                                .head = &head,
-                                .params = params,
-                                .work = &work,
-                                .offer = &team->offers[worker_now(team)],
-                                .moment = moment,
-                                .observer = observer,
-                                .worker = worker_now(team),
-                                .stop = team->stop};
+        for (size_t g = plan->joint ? groups : 0; g < groups; g++) {
+            sf_job job = together.job;
+            job.work = &work;
+            job.offer = &team->offers[worker_now(team)];
+            job.worker = worker_now(team);
             const size_t first = g * plan->group, end = first + plan->group;
             run_stretch(&job, batch, logits, team, (stretch){first, end < batch->B ? end : batch->B});
             atomic_fetch_sub(&team->underway, 1);

@@ -40,20 +40,20 @@ class HeadInput(ctypes.Structure):
     _fields_ = [("T", c_size_t), ("D", c_size_t), ("k", c_size_t), ("arguments", POINTER(c_double)),
                 ("block", c_size_t), ("head", c_size_t), ("heads", c_size_t), ("causal", c_bool),
                 ("queries", POINTER(c_double)), ("keys", POINTER(c_double)), ("stride", c_size_t),
-                ("sequence_draws", c_void_p), ("step_draws", c_void_p), ("scores", POINTER(c_double)),
+                ("sequence_draws", c_void_p), ("step_draws", c_void_p), ("scores", c_void_p),
                 ("score_scale", c_double)]
 
 
 class WeighingMatrix(ctypes.Structure):
     """sf_weighing_matrix of semfocus/plugin.h."""
-    _fields_ = [("T", c_size_t), ("offsets", POINTER(c_size_t)), ("keys", POINTER(ctypes.c_uint32)),
-                ("arguments", POINTER(c_double)), ("scratch", c_void_p)]
+    _fields_ = [("T", c_size_t), ("offsets", c_void_p), ("keys", c_void_p), ("arguments", POINTER(c_double)),
+                ("scratch", c_void_p)]
 
 
-PREPARE = CFUNCTYPE(None, c_void_p, POINTER(HeadInput))
-WEIGH = CFUNCTYPE(None, POINTER(c_double), POINTER(c_double), POINTER(WeighingMatrix))
-WEIGH_BACKWARD = CFUNCTYPE(None, POINTER(c_double), POINTER(c_double), POINTER(c_double), POINTER(c_double),
-                           POINTER(WeighingMatrix))
+_PLACES = POINTER(c_void_p)  # one per sequence
+PREPARE = CFUNCTYPE(None, _PLACES, POINTER(HeadInput), c_size_t)
+WEIGH = CFUNCTYPE(None, _PLACES, _PLACES, POINTER(WeighingMatrix), c_size_t)
+WEIGH_BACKWARD = CFUNCTYPE(None, _PLACES, _PLACES, _PLACES, _PLACES, POINTER(WeighingMatrix), c_size_t)
 
 # name: (result, arguments)
 _STATUS = object()

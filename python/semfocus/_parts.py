@@ -1,4 +1,4 @@
-"""Selectors and weightings written in Python, over NumPy arrays, for prototypes: one call per block, head and sequence.
+"""Selectors and weightings written in Python, over NumPy arrays, for prototypes: one call per batch, block and head.
 
 The functions are called by the library's threads, one at a time, because a call holds Python's lock. The text of the
 function is part of the identity of a run, so that a changed function is a new run."""
@@ -15,6 +15,7 @@ import numpy
 from . import _library
 
 SENTENCE = 448  # SF_FOREIGN_SENTENCE
+NOT_A_NUMBER = numpy.full(1, numpy.nan).tobytes()  # in a result: look for a sentence
 _alive: dict[str, Any] = {}  # what the library may call, until the process ends
 _earlier: list[Any] = []
 _failure: list[BaseException | None] = [None]
@@ -37,11 +38,10 @@ def _sentence(problem: BaseException) -> bytes:
     return words.encode("ascii", "replace")[:400]
 
 
-def _write_failure(scratch: int, problem: BaseException) -> None:
+def _note_failure(problem: BaseException) -> bytes:
     if _failure[0] is None:
         _failure[0] = problem
-    text = _sentence(problem) + b"\0"
-    ctypes.memmove(scratch, text, len(text))
+    return _sentence(problem) + b"\0"
 
 
 def _source_of(function: Callable, given: str | None) -> str:
@@ -58,43 +58,60 @@ def _summary_of(function: Callable) -> str:
     return (first or "a part written in Python")[:200]
 
 
-def _dense(pointer: Any, *shape: int) -> numpy.ndarray:
-    return numpy.ctypeslib.as_array(pointer, shape)
+class _Place:
+    """Memory of the library, for numpy.asarray."""
+
+    def __init__(self, **interface: Any):
+        self.__array_interface__ = {"version": 3, **interface}
+
+
+def _at(addresses: list[int], shape: tuple[int, ...], dtype: Any, writeable: bool = False) -> numpy.ndarray:
+    """One array per address, as an array with one more dimension; the addresses are at equal distances."""
+    kind = numpy.dtype(dtype)
+    strides = [kind.itemsize]
+    for size in reversed(shape[1:]):
+        strides.insert(0, strides[0] * size)
+    apart = addresses[1] - addresses[0] if len(addresses) > 1 else strides[0] * shape[0]
+    return numpy.asarray(_Place(data=(addresses[0], not writeable), shape=(len(addresses), *shape), typestr=kind.str,
+                                strides=(apart, *strides)))
 
 
 def selector(name: str, *, takes_k: bool | None = None, keeps_k: bool = False, causal: bool = True,
              source: str | None = None) -> Callable[[Callable], Callable]:
     """Makes a function a selector, to be used as ``attention="NAME"`` or ``"NAME:K"``.
 
-    The function gets the scores of one head, an array [T, T] of queries and keys, and k if it has a parameter ``k``. It
-    returns which keys each query keeps: a boolean array [T, T], or an integer array [T, n] of keys. In a causal model,
-    keys after the query are left out of what it returns, and their scores are 0; ``causal=False`` refuses such models.
+    The function gets the scores of one head for all sequences of a batch, an array [N, T, T] of sequences, queries and
+    keys, and k if it has a parameter ``k``. It returns which keys each query keeps: a boolean array [N, T, T], or an
+    integer array [N, T, n] of keys. Sequences must not depend on each other: a batch may come in parts. In a causal
+    model, keys after the query are left out of what it returns, and their scores are 0; ``causal=False`` refuses such
+    models.
     ``keeps_k=True`` promises exactly min(k, T) keys per query, which saves memory and time.
 
     >>> import numpy
     >>> @selector("nearest")
     ... def nearest(scores, k):
     ...     "the k keys with the nearest scores to the query's own"
-    ...     own = numpy.diag(scores)[:, None]
-    ...     return numpy.argsort(abs(scores - own), axis=1, kind="stable")[:, :k]
+    ...     own = numpy.diagonal(scores, axis1=-2, axis2=-1)[..., None]
+    ...     return numpy.argsort(abs(scores - own), axis=-1, kind="stable")[..., :k]
     >>> train("even-pairs", attention="nearest:3", seed=1, store=STORE, **SMALL)["status"]
     'done'
     """
     def register(function: Callable) -> Callable:
         with_k = takes_k if takes_k is not None else "k" in inspect.signature(function).parameters
 
-        def prepare(scratch: int, head: Any) -> None:
+        def prepare(places: Any, heads: Any, count: int) -> None:
+            scratch = places[:count]
             try:
-                h = head.contents
-                scores = _dense(h.scores, h.T, h.T)
-                scores.flags.writeable = False
+                h = heads[0]
+                scores = _at([heads[n].scores for n in range(count)], (h.T, h.T), numpy.float64)
                 kept = numpy.asarray(function(scores, k=h.k) if with_k else function(scores))
-                mask = numpy.frombuffer((ctypes.c_ubyte * (h.T * h.T)).from_address(scratch + SENTENCE),
-                                        numpy.uint8).reshape(h.T, h.T)
-                _fill(mask, kept, h.causal)
-                ctypes.memset(scratch, 0, 1)
+                _fill(_at([place + SENTENCE for place in scratch], (h.T, h.T), numpy.uint8, writeable=True), kept, h.causal)
+                for place in scratch:
+                    ctypes.memset(place, 0, 1)
             except BaseException as problem:  # no exception may pass through C
-                _write_failure(scratch, problem)
+                text = _note_failure(problem)
+                for place in scratch:
+                    ctypes.memmove(place, text, len(text))
         hook = _library.PREPARE(prepare)
         _library.call("sf_foreign_selector", name.encode(), _summary_of(function).encode(),
                       _source_of(function, source).encode(), with_k, keeps_k, not causal, hook)
@@ -104,78 +121,96 @@ def selector(name: str, *, takes_k: bool | None = None, keeps_k: bool = False, c
 
 
 def _fill(mask: numpy.ndarray, kept: numpy.ndarray, causal: bool) -> None:
-    T = len(mask)
+    N, T = mask.shape[:2]
     if kept.dtype == bool:
-        if kept.shape != (T, T):
-            raise ValueError(f"a selector returned a mask of shape {kept.shape}; it must be ({T}, {T})")
+        if kept.shape != mask.shape:
+            raise ValueError(f"a selector returned a mask of shape {kept.shape}; it must be {mask.shape}, as the scores")
         mask[:] = kept
-    elif kept.ndim == 2 and kept.shape[0] == T and numpy.issubdtype(kept.dtype, numpy.integer):
+    elif kept.ndim == 3 and kept.shape[:2] == (N, T) and numpy.issubdtype(kept.dtype, numpy.integer):
         if kept.size and (kept.min() < 0 or kept.max() >= T):
             raise ValueError(f"a selector returned key {kept.min() if kept.min() < 0 else kept.max()}; keys are 0 to {T - 1}")
         mask[:] = 0
-        numpy.put_along_axis(mask, kept, 1, axis=1)
+        numpy.put_along_axis(mask, kept, 1, axis=2)
     else:
-        raise ValueError(f"a selector returned {kept.dtype} of shape {kept.shape}; it must be a boolean array ({T}, {T}) "
-                         f"or keys ({T}, n)")
+        raise ValueError(f"a selector returned {kept.dtype} of shape {kept.shape}; it must be a boolean array {mask.shape} "
+                         f"or keys ({N}, {T}, n)")
     if causal:
         mask[:] = numpy.tril(mask)
+
+
+class _Rows:
+    """Where the kept keys of N sequences are: numbers of the library lie in order of query and key, ours in [N, T, T]."""
+
+    def __init__(self, rows: Any, count: int):
+        self.rows, self.shape = rows, (count, rows[0].T, rows[0].T)
+        T = rows[0].T
+        offsets = _at([rows[n].offsets for n in range(count)], (T + 1,), numpy.uintp).astype(numpy.intp)
+        totals = offsets[:, -1]
+        self.listed = numpy.arange(totals.max()) < totals[:, None]  # [N, most]: which numbers are there
+        queries = numpy.repeat(numpy.tile(numpy.arange(T), count), numpy.diff(offsets, axis=1).ravel())
+        keys = self._numbers([rows[n].keys for n in range(count)], numpy.uint32)[self.listed]
+        self.places = numpy.repeat(numpy.arange(count), totals), queries, keys.astype(numpy.intp)
+
+    def _numbers(self, addresses: list[int], dtype: Any, writeable: bool = False) -> numpy.ndarray:
+        return _at(addresses, (self.listed.shape[1],), dtype, writeable)
+
+    def kept(self) -> numpy.ndarray:
+        out = numpy.zeros(self.shape, bool)
+        out[self.places] = True
+        return out
+
+    def spread(self, addresses: Any) -> numpy.ndarray:
+        out = numpy.zeros(self.shape)
+        out[self.places] = self._numbers(addresses[:self.shape[0]], numpy.float64)[self.listed]
+        return out
+
+    def collect(self, addresses: Any, result: Any) -> None:
+        result = numpy.asarray(result, numpy.float64)
+        if result.shape != self.shape:
+            raise ValueError(f"a weighting returned an array of shape {result.shape}; it must be {self.shape}, as the scores")
+        self._numbers(addresses[:self.shape[0]], numpy.float64, writeable=True)[self.listed] = result[self.places]
 
 
 def weighting(name: str, *, backward: Callable, causal: bool = True,
               source: str | None = None) -> Callable[[Callable], Callable]:
     """Makes a function a weighting, to be used as ``attention="full/NAME"``.
 
-    The function gets ``scores`` and ``kept``, arrays [T, T] of one head, and returns weights [T, T]; only those of kept
-    keys count. ``backward(dweights, weights, scores, kept)`` returns the gradient of the scores, [T, T].
+    The function gets ``scores`` and ``kept``, arrays [N, T, T] of one head for all sequences of a batch, and returns
+    weights of the same shape; only those of kept keys count, and the scores of others are 0.
+    ``backward(dweights, weights, scores, kept)`` returns the gradient of the scores, of the same shape.
 
     >>> import numpy
     >>> def through_squares(dweights, weights, scores, kept):
-    ...     total = (numpy.where(kept, scores, 0) ** 2 + 1).sum(1, keepdims=True, where=kept)
-    ...     return 2 * scores * (dweights - (dweights * weights).sum(1, keepdims=True)) / total
+    ...     total = (scores ** 2 + 1).sum(-1, keepdims=True, where=kept)
+    ...     return 2 * scores * (dweights - (dweights * weights).sum(-1, keepdims=True)) / total
     >>> @weighting("squares", backward=through_squares)
     ... def squares(scores, kept):
     ...     "1 + s^2, divided by its sum"
     ...     weights = numpy.where(kept, scores ** 2 + 1, 0)
-    ...     return weights / weights.sum(1, keepdims=True)
+    ...     return weights / weights.sum(-1, keepdims=True)
     >>> train("even-pairs", attention="full/squares", seed=1, store=STORE, **SMALL)["status"]
     'done'
     """
     def register(function: Callable) -> Callable:
-        def places(rows: Any) -> tuple[Any, ...]:
-            r = rows.contents
-            offsets = _dense(r.offsets, r.T + 1).astype(numpy.intp)
-            count = int(offsets[-1])
-            return r, numpy.repeat(numpy.arange(r.T), numpy.diff(offsets)), _dense(r.keys, count).astype(numpy.intp), count
-
-        def spread(pointer: Any, r: Any, queries: Any, keys: Any, count: int) -> numpy.ndarray:
-            out = numpy.zeros((r.T, r.T))
-            out[queries, keys] = _dense(pointer, count)
-            return out
-
-        def collect(out: Any, result: Any, r: Any, queries: Any, keys: Any, count: int) -> None:
-            result = numpy.asarray(result, numpy.float64)
-            if result.shape != (r.T, r.T):
-                raise ValueError(f"a weighting returned an array of shape {result.shape}; it must be ({r.T}, {r.T})")
-            _dense(out, count)[:] = result[queries, keys]
-
-        def guarded(out: Any, rows: Any, compute: Callable) -> None:
+        def guarded(out: Any, rows: Any, count: int, compute: Callable) -> None:
+            scratch = [rows[n].scratch for n in range(count)]
             try:
-                at = places(rows)
-                kept = numpy.zeros((at[0].T, at[0].T), bool)
-                kept[at[1], at[2]] = True
-                ctypes.memset(at[0].scratch, 0, 1)
-                collect(out, compute(at, kept), *at)
+                at = _Rows(rows, count)
+                for place in scratch:
+                    ctypes.memset(place, 0, 1)
+                at.collect(out, compute(at))
             except BaseException as problem:
-                _write_failure(rows.contents.scratch, problem)
-                r = rows.contents
-                _dense(out, max(1, int(r.offsets[r.T])))[:] = numpy.nan
+                text = _note_failure(problem)
+                for place, first in zip(scratch, out[:count]):
+                    ctypes.memmove(place, text, len(text))
+                    ctypes.memmove(first, NOT_A_NUMBER, len(NOT_A_NUMBER))
 
-        def weigh(weights: Any, scores: Any, rows: Any) -> None:
-            guarded(weights, rows, lambda at, kept: function(spread(scores, *at), kept))
+        def weigh(weights: Any, scores: Any, rows: Any, count: int) -> None:
+            guarded(weights, rows, count, lambda at: function(at.spread(scores), at.kept()))
 
-        def weigh_backward(dscores: Any, dweights: Any, weights: Any, scores: Any, rows: Any) -> None:
-            guarded(dscores, rows, lambda at, kept: backward(spread(dweights, *at), spread(weights, *at),
-                                                             spread(scores, *at), kept))
+        def weigh_backward(dscores: Any, dweights: Any, weights: Any, scores: Any, rows: Any, count: int) -> None:
+            guarded(dscores, rows, count, lambda at: backward(at.spread(dweights), at.spread(weights), at.spread(scores),
+                                                              at.kept()))
         hooks = _library.WEIGH(weigh), _library.WEIGH_BACKWARD(weigh_backward)
         text = source if source is not None else _source_of(function, None) + _source_of(backward, None)
         _library.call("sf_foreign_weighting", name.encode(), _summary_of(function).encode(), text.encode(), not causal,

@@ -219,7 +219,10 @@ class Doctor(Case):
         for row in found["findings"]:
             self.assertEqual(row["remedy"] is None, row["state"] == "works")
         self.assertFalse((self.folder / "runs").exists())
-        self.assertIn("works", self.good("doctor", "--store", self.folder / "runs").out)
+        lines = [line for line in self.good("doctor", "--store", self.folder / "runs").out.splitlines() if line.startswith(("works", "absent"))]
+        wide = max(len(row["name"]) for row in found["findings"])
+        for line, row in zip(lines, found["findings"]):  # in columns, whatever the names
+            self.assertEqual(line[9:9 + wide + 2], row["name"].ljust(wide) + "  ")
 
     def test_what_does_not_work_is_said(self):
         (self.folder / "runs").mkdir()
@@ -242,7 +245,8 @@ class Suggestions(Case):
                              (("train", "even-pairs", "--causal-mask"), "causal"), (("runs", "--filter", "1"), "where"),
                              (("train", "even-pairs", "--attention", "sliding:5"), "banded"), (("train", "even-pairs", "--attention", "local"), "banded"),
                              (("train", "even-pairs", "--attention", "top-k:5"), "topk"), (("train", "even-pairs", "--attention", "dense"), "full"),
-                             (("train", "even-pairs", "--attention", "Sliding_Window:3"), "banded"), (("train", "even-pears",), "even-pairs"),
+                             (("train", "even-pairs", "--attention", "Sliding_Window:3"), "banded"), (("train", "even-pairs", "--attention", "flash"), "full"),
+                             (("train", "even-pairs", "--attention", "full/sofmax"), "softmax"), (("train", "even-pears",), "even-pairs"),
                              (("train", "xor"), "parity"), (("train", "List-Ops"), "listops")):
             with self.subTest(words):
                 self.refused(*words, mentions=(f"did you mean '{meant}",))

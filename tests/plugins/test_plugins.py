@@ -33,7 +33,7 @@ class Parts(PluginCase):
                                ("near:1:2", "one number too many for near"), ("gate", "needs the width of a block after gate"),
                                ("gate:1.5", "must be a whole number from 1 to 65536"), ("gate:2:2:2", "one number too many"),
                                ("topk:3/logistic:1000", "the shift must be a number from -100 to 100"),
-                               ("topk:3/logistics", "did you mean logistic?"), ("topk:3:4", "takes no number"), ("near:", "the distance"),
+                               ("topk:3/logistics", "did you mean 'logistic'?"), ("topk:3:4", "takes no number"), ("near:", "the distance"),
                                ("near:0.1234567890123456+global:1000+random:10000+sink:10000+window:10000/logistic:1.23456789012345e-5@qknorm:1.23456789e-5@rope", "longer than 127 characters")):
             self.refused("train", "even-pairs", "--attention", given, "--plugin", self.all, mentions=[mention])
 

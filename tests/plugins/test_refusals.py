@@ -42,8 +42,8 @@ class Refused(PluginCase):
                 ("PLUGIN=.selectors=0,.weightings=0,.tasks=0", "registers nothing"), ("PLUGIN=.selectors=twice", "selector mine is registered twice"),
                 ("PLUGIN=.extras=selectors", "extras, which this version of semfocus cannot run"),
                 ("PLUGIN=.score_transforms=transforms", "score transforms, which this version of semfocus cannot run"),
-                ("SELECTOR=.version=4", "selector 1 has version 4 but this semfocus knows versions 1 to 3"),
-                ("SELECTOR=.size=1", "selector 1 has version 3 and 1 bytes"), ("SELECTOR=.name=0", "selector 1 has no name"),
+                ("SELECTOR=.version=5", "selector 1 has version 5 but this semfocus knows versions 1 to 4"),
+                ("SELECTOR=.size=1", "selector 1 has version 4 and 1 bytes"), ("SELECTOR=.name=0", "selector 1 has no name"),
                 ('SELECTOR=.name=""', "is called ''"), ('SELECTOR=.name="Mine"', "is called 'Mine'"), ('SELECTOR=.name="a:b"', "is called 'a:b'"),
                 ('SELECTOR=.name="-a"', "is called '-a'"), ('SELECTOR=.name="a/b"', "lower-case letter"),
                 ('SELECTOR=.name="aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"', "up to 23 more"),
@@ -53,6 +53,10 @@ class Refused(PluginCase):
                 ("SELECTOR=.separates_scores=true", "add SF_BY_SCORE"),
                 ("SELECTOR=.prepare=(void*)sample", "one of scratch_size and prepare"),
                 ("SELECTOR=.prepare=(void*)sample,.scratch_size=(void*)sample", "nothing to prepare"),
+                ("SELECTOR=.prepare_batch=(void*)sample,.selects_by=9", "one of scratch_size and prepare"),
+                ("SELECTOR=.prepare_batch=(void*)sample,.scratch_size=(void*)sample,.selects_by=11", "by all scores alone"),
+                ("SELECTOR=.prepare_batch=(void*)sample,.scratch_size=(void*)sample", "by all scores alone"),
+                ("SELECTOR=.prepare_batch=(void*)sample,.prepare=(void*)sample,.scratch_size=(void*)sample,.selects_by=9", "have no prepare"),
                 ('SELECTOR=.arguments={{.letter="x",.meaning="m",.high=1}}', "a letter of 1 to 6 capitals"),
                 ('SELECTOR=.arguments={{.letter="X",.high=1}}', "argument X of the selector mine has no meaning"),
                 ('SELECTOR=.arguments={{.letter="X",.meaning="m",.high=-1}}', "and bounds 0..-1"),
@@ -63,6 +67,10 @@ class Refused(PluginCase):
                 ("WEIGHTING=.version=9", "weighting 1 has version 9"), ('WEIGHTING=.name="softmax"', "the weighting softmax is built in"),
                 ("WEIGHTING=.weigh=0", "no function weigh"), ("WEIGHTING=.weigh_backward=0", "no function weigh_backward"),
                 ("WEIGHTING=.weigh_matrix=weigh_matrix", "it needs weigh_matrix, weigh_matrix_backward and matrix_scratch together"),
+                ("WEIGHTING=.weigh_batch=(void*)sample", "it needs weigh_matrix, weigh_matrix_backward and matrix_scratch together"),
+                ("WEIGHTING=.weigh_batch=(void*)sample,.weigh_batch_backward=(void*)sample", "matrix_scratch together"),
+                ("WEIGHTING=.weigh_batch=(void*)sample,.weigh_batch_backward=(void*)sample,.matrix_scratch=(void*)sample,"
+                 ".weigh_matrix=weigh_matrix,.weigh_matrix_backward=(void*)sample", "has weigh_matrix and weigh_batch"),
                 ("WEIGHTING=.has_softmax_theory=true", "claims the theory of softmax"),
                 ("TASK=.version=3", "task 1 has version 3"), ('INFO=.name="parity"', "the task parity is built in"), ('INFO=.name="tsv:x"', "is called 'tsv:x'"),
                 ("INFO=.tokens=0", "what its tokens mean"), ("INFO=.pad=0", "has pad 0"), ("INFO=.classes=1", "has 1 classes"),
@@ -86,6 +94,8 @@ class Refused(PluginCase):
         # Of the first version, which ended before these members.
         self.good("list", "--plugin", self.library("-DSELECTOR=.version=1,.size=offsetof(sf_selector,keeps_all)", name="first"))
         self.good("list", "--plugin", self.library("-DSELECTOR=.version=2,.size=offsetof(sf_selector,failure)", name="third"))
+        self.good("list", "--plugin", self.library("-DSELECTOR=.version=3,.size=offsetof(sf_selector,prepare_batch)", name="fourth"))
+        self.good("list", "--plugin", self.library("-DWEIGHTING=.version=3,.size=offsetof(sf_weighting,weigh_batch)", name="fifth"))
         self.good("list", "--plugin", self.library("-DWEIGHTING=.version=1,.size=offsetof(sf_weighting,matrix_scratch)", name="second"))
         self.good("list", "--plugin", self.library("-DTASK=.version=1,.size=offsetof(sf_task,settings)", name="third"))
         other = self.library("-g3", name="other")

@@ -44,7 +44,7 @@ class InFolder(unittest.TestCase):
         self.store = str(Path(self.folder) / "runs")
 
     def train(self, attention="topk:3", **settings):
-        return semfocus.train("even-pairs", attention=attention, store=self.store, **{"seed": 1, **SMALL, **settings})
+        return semfocus.train("even-pairs", attention=attention, **{"store": self.store, "seed": 1, **SMALL, **settings})
 
     def command(self, *words):
         return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, check=True).stdout

@@ -7,18 +7,18 @@ from place import SMALL, InFolder, numpy, semfocus
 
 def top(scores, k):
     """the k largest scores; of equal ones, the first"""
-    return numpy.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return numpy.argsort(-scores, axis=-1, kind="stable")[..., :k]
 
 
 def softmax(scores, kept):
     """softmax, over again"""
-    shifted = numpy.where(kept, scores - scores.max(1, keepdims=True, where=kept, initial=-1e300), -numpy.inf)
+    shifted = numpy.where(kept, scores - scores.max(-1, keepdims=True, where=kept, initial=-1e300), -numpy.inf)
     weights = numpy.exp(shifted)
-    return weights / weights.sum(1, keepdims=True)
+    return weights / weights.sum(-1, keepdims=True)
 
 
 def softmax_backward(dweights, weights, scores, kept):
-    return weights * (dweights - (dweights * weights).sum(1, keepdims=True))
+    return weights * (dweights - (dweights * weights).sum(-1, keepdims=True))
 
 
 class Selectors(InFolder):
@@ -33,13 +33,45 @@ class Selectors(InFolder):
             self.assertEqual(self.train("py-topk:5", **settings)["weights"], built_in["weights"], shape)
             self.assertEqual(self.train("py-any:5", **settings)["weights"], built_in["weights"], shape)
 
+    def test_one_call_per_batch_block_and_head(self):
+        calls = []
+
+        def noted(scores, k):
+            calls.append(scores.shape)
+            return top(scores, k)
+        semfocus.selector("py-noted-k", keeps_k=True, source="k")(noted)
+        semfocus.selector("py-noted", source="any")(noted)
+        settings = {"heads": 2, "train_count": 58, "batch": 25, "epochs": 1}
+        for threads in (1, 2, 3, 8):
+            for name in ("py-noted-k", "py-noted"):
+                calls.clear()
+                self.train(f"{name}:4", threads=threads, store=f"{self.store}-{threads}", **settings)
+                counts = {shape: calls.count(shape) for shape in calls}
+                # two blocks of two heads: two batches of 25 and one of 8; then the 58 and the 30 held-out ones
+                self.assertEqual(counts, {(25, 8, 8): 8, (8, 8, 8): 4, (58, 8, 8): 4, (30, 8, 8): 4}, (name, threads))
+        stored = [semfocus.Store(f"{self.store}-{threads}").run(f"py-noted{suffix}:4") for threads in (1, 2, 3, 8) for suffix in ("", "-k")]
+        self.assertEqual({run["weights"] for run in stored}, {self.train("topk:4", **settings)["weights"]})
+
+    def test_batches_that_do_not_fit_into_memory_come_in_parts(self):
+        sizes = []
+
+        def noted(scores, k):
+            sizes.append(len(scores))
+            return top(scores, k)
+        semfocus.selector("py-parts", source="parts")(noted)
+        settings = {"length": 40, "width": 64, "mlp_width": 256, "blocks": 5, "train_count": 400, "batch": 400, "epochs": 1}
+        mine, theirs = self.train("py-parts:5", **settings), self.train("topk:5", **settings)
+        self.assertLess(max(sizes), 400)
+        self.assertEqual(mine["weights"], theirs["weights"])
+        self.assertEqual(*[[{**row, "seconds": 0} for row in run._curve_rows()] for run in (mine, theirs)])
+
     def test_with_transforms_extras_and_in_causal_models(self):
 
         def causal_top(scores, k):
             """as topk in a causal model: min(k, visible) of the visible keys"""
             visible = numpy.tril(numpy.ones(scores.shape, bool))
             kept = numpy.zeros(scores.shape, bool)
-            numpy.put_along_axis(kept, numpy.argsort(numpy.where(visible, -scores, numpy.inf), axis=1, kind="stable")[:, :k], True, axis=1)
+            numpy.put_along_axis(kept, numpy.argsort(numpy.where(visible, -scores, numpy.inf), axis=-1, kind="stable")[..., :k], True, axis=-1)
             return kept & visible
         semfocus.selector("py-causal")(causal_top)
         for suffix, settings in (("", {"causal": True}), ("@alibi", {"causal": True, "heads": 2}), ("@rope@softcap:2", {"causal": True})):
@@ -53,7 +85,7 @@ class Selectors(InFolder):
 
         def breaks(scores):
             calls[0] += 1
-            if calls[0] > 600:
+            if calls[0] > 60:
                 raise KeyError("a bug of mine")
             return numpy.ones(scores.shape, bool)
         semfocus.selector("py-breaks")(breaks)
@@ -74,7 +106,7 @@ class Selectors(InFolder):
 
     def test_wrong_results_are_refused(self):
         for name, result in (("py-short", lambda scores: numpy.ones((2, 2), bool)), ("py-none", lambda scores: numpy.zeros(scores.shape, bool)),
-                             ("py-far", lambda scores: numpy.full((len(scores), 1), 99)), ("py-text", lambda scores: "all"),
+                             ("py-far", lambda scores: numpy.full((*scores.shape[:2], 1), 99)), ("py-text", lambda scores: "all"),
                              ("py-float", lambda scores: scores)):
             semfocus.selector(name, source=name)(result)
             with self.assertRaises(semfocus.RunFailed, msg=name):
@@ -126,6 +158,28 @@ class Weightings(InFolder):
             mine, theirs = self.train(selector + "/py-softmax", **settings), self.train(selector, **settings)
             for name, value in theirs.weights().items():
                 numpy.testing.assert_allclose(mine.weights()[name], value, rtol=0, atol=2e-5, err_msg=f"{selector} {name}")
+
+    def test_one_call_per_batch_block_and_head(self):
+        calls = []
+
+        def noted(scores, kept):
+            calls.append(("forward", len(scores)))
+            return softmax(scores, kept)
+
+        def noted_backward(dweights, weights, scores, kept):
+            calls.append(("backward", len(scores)))
+            return softmax_backward(dweights, weights, scores, kept)
+        semfocus.weighting("py-noted", backward=noted_backward)(noted)
+        semfocus.selector("py-any")(top)
+        weights = set()
+        for threads in (1, 2, 8):
+            for selector in ("topk:3", "py-any:3"):
+                calls.clear()
+                run = self.train(f"{selector}/py-noted", threads=threads, store=f"{self.store}-{threads}", train_count=20, batch=20, epochs=1)
+                # two blocks: a step computes weights twice, forward and backward; then the evaluations
+                self.assertEqual({call: calls.count(call) for call in calls}, {("forward", 20): 6, ("backward", 20): 2, ("forward", 30): 2})
+                weights.add(run["weights"])
+        self.assertEqual(len(weights), 1)
 
     def test_an_exception_in_forward_and_in_backward(self):
         def forward(scores, kept):

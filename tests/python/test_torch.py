@@ -140,7 +140,7 @@ class Operator(unittest.TestCase):
     def test_a_selector_of_ones_own(self):
         @semfocus.selector("py-torch", keeps_k=True)
         def largest(scores, k):
-            return (-scores).argsort(axis=1, kind="stable")[:, :k]
+            return (-scores).argsort(axis=-1, kind="stable")[..., :k]
         inputs = drawn(2, 2, 30, 8)
         mine, theirs = attention(*inputs, "py-torch:3"), attention(*inputs, "topk:3")
         self.assertTrue(torch.equal(mine, theirs))

@@ -49,6 +49,29 @@ class ManyGroups(Case):
             self.assertEqual(len(panels), len(legend))
             self.check_looks(panels)
 
+    def test_labels_of_chance_are_clear_of_the_curves(self):
+        self.good("compare", "even-pairs", "--attention", "full,topk:1,topk:2,banded:1,banded:3,block:1,block:2,bottomk:1", "--seeds", "2", *OPTIONS,
+                  "--train-count", "30", "--stop-at", "0", "--epochs", "12", "--out", self.folder / "report.html", "--figures", self.folder / "figures")
+        checked = 0
+        for figure in ("training-accuracy", "heldout-accuracy"):
+            svg = ET.parse(self.folder / "figures" / f"even-pairs-{figure}.svg").getroot()
+            panels = [group for group in svg.iter(f"{SVG}g") if group.get("class") == "panel"]
+            self.assertEqual(len(panels), 7)
+            for panel in panels:
+                level = next(float(line.get("y1")) for line in panel.iter(f"{SVG}line") if line.get("class") == "chance")
+                lines = [points(path.get("d")) for path in panel.iter(f"{SVG}path") if path.get("class") == "line"]
+                label, = (text for text in panel.iter(f"{SVG}text") if (text.text or "").startswith("chance"))
+                right = float(label.get("x")) + (0 if label.get("text-anchor") == "end" else 76)
+                below = float(label.get("y")) > level
+                if below == any(y > level for line in lines for _, y in line):
+                    continue  # among the curves, where fewest cross it
+                checked += 1
+                for line in lines:
+                    for (x, y), (_, then) in zip(line, line[1:] + line[-1:]):
+                        inside = max(y, then) > float(label.get("y")) - 10 and min(y, then) < float(label.get("y")) + 2
+                        self.assertFalse(right - 76 < x < right and inside, (figure, label.text, x, y))
+        self.assertGreater(checked, 3)
+
     def check_looks(self, panels):
         """No two series of a panel look the same."""
         for panel in panels:

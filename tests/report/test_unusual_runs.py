@@ -62,7 +62,7 @@ class Stopped(Case):
             self.assertLess(min(epochs), max(epochs))
         table = self.good("report", cwd=self.folder).out
         self.assertNotIn("never reach", table)
-        self.assertIn("neither topk:2 nor full reaches 95 %", table)
+        self.assertIn("Neither topk:2 nor full reaches 95 %", table)
         for epochs in lengths.values():
             self.assertIn(f"6 seeds of {min(epochs)} to {max(epochs)} epochs", table)
         for row in read_json(self.good("report", "--json", cwd=self.folder).out):

@@ -356,7 +356,7 @@ class Words(MadeUp):
     def test_all_censored(self):
         self.study(lambda run: jump(None, 9, before=60.0), "--attention", "full,topk:3", "--seeds", "6")
         rows, _, page = self.report()
-        self.assertIn("neither topk:3 nor full reaches 95 % training accuracy (both: 6 seeds of 9 epochs)", rows[1]["verdict"])
+        self.assertIn("Neither topk:3 nor full reaches 95 % training accuracy (both: 6 seeds of 9 epochs)", rows[1]["verdict"])
         self.assertEqual((rows[1]["speed"], rows[1]["speedup"], page.root.find("span", "factor")), ("nothing to compare", None, []))
 
     def test_one_seed(self):

@@ -6,6 +6,8 @@ bool sf_build_part_describe(sf_build_part *out, size_t i) {
     static const sf_build_part parts[] = {
         {"cuda", "training on NVIDIA GPUs", "install the CUDA toolkit (nvcc), then configure and build again",
          SF_WITH_CUDA},
+        {"nccl", "gradients from GPU to GPU with --data-parallel",
+         "install libnccl-dev beside the CUDA toolkit, then configure and build again", SF_WITH_NCCL},
         {"mpi", "training on several processes and machines",
          "install libopenmpi-dev or libmpich-dev, then configure and build again", SF_WITH_MPI},
         {"http", "the live page of 'semfocus serve'", "install libmicrohttpd-dev, then configure and build again",

@@ -19,9 +19,14 @@ typedef struct leader {
     sf_transfer *heard; /* [ranks] */
     sf_reply *replies;  /* [ranks] */
     sf_order order;     /* the last one */
+    bool failed;        /* a GPU, here or elsewhere */
 } leader;
 
 static const atomic_int *stop_flag; /* of the session */
+static bool wants_gpus;
+static void (*on_note)(void *context, const char *sentence);
+static void *note_context;
+static sf_backend backend; /* says where the last run is computed */
 static double seconds_of_silence;
 static uint64_t orders_given;
 
@@ -82,7 +87,7 @@ static sf_status open_here(leader *l, const sf_demand *demand, size_t capacity, 
     SF_TRY(SF_NEW(&l->replies, rank_count()));
     SF_TRY(sf_transfer_open(stop_flag, seconds_of_silence));
     SF_TRY(sf_cpu_fleet_open(&l->fleet, demand, capacity, threads));
-    sf_cpu_fleet_share(l->fleet);
+    sf_cpu_fleet_share(l->fleet, seconds_of_silence);
     return SF_OK;
 }
 
@@ -122,7 +127,7 @@ static void write_plugins(char *at) {
     }
 }
 
-static sf_status add_elsewhere(leader *l, const sf_member *member) {
+static sf_status add_elsewhere(leader *l, const sf_member *member, bool on_gpu) {
     size_t plugins;
     char *bytes;
     const size_t size = sizeof(sf_ordered_member) + bytes_of_plugins(&plugins);
@@ -133,7 +138,7 @@ static sf_status add_elsewhere(leader *l, const sf_member *member) {
     char place[SF_PATH_SIZE];
     snprintf(ordered->task, sizeof ordered->task, "%s", sf_run_data_place(place, sf_member_task(member)));
     write_plugins(bytes + sizeof *ordered);
-    give_order(l, (sf_order){.kind = SF_ORDER_ADD, .bytes = size}, bytes);
+    give_order(l, (sf_order){.kind = SF_ORDER_ADD, .bytes = size, .on_gpu = on_gpu}, bytes);
     sf_transfer_begin_order(l->order.number);
     sf_status status = hear_replies(l);
     sf_transfer_end_order();
@@ -149,11 +154,78 @@ static sf_status remove_everywhere(leader *l) {
     return have_done(l, (sf_order){.kind = SF_ORDER_REMOVE}, NULL);
 }
 
+static void say(const char *sentence) {
+    if (on_note != NULL) on_note(note_context, sentence);
+}
+
+/* Whether GPUs compute the run, and if not where they were asked for, why not. */
+static bool go_to_gpus(const sf_member *member) {
+    char note[SF_REPLY_SIZE];
+    const sf_demand demand = sf_member_demand(member);
+    const bool can = wants_gpus && sf_gpu_part_check(&demand) == SF_OK;
+    if (wants_gpus && !can) {
+        snprintf(note, sizeof note, "%s; it is computed on the CPUs instead", sf_message());
+        say(note);
+    }
+    backend.name = (can ? &sf_backend_cuda : &sf_backend_cpu)->name;
+    backend.variant = (can ? &sf_backend_cuda : &sf_backend_cpu)->variant;
+    backend.hardware = (can ? &sf_backend_cuda : &sf_backend_cpu)->hardware;
+    return can;
+}
+
+static sf_status cannot_link(size_t r, const char *why) {
+    return sf_fail(SF_UNSUPPORTED, "rank %zu on %s: %s", r, sf_transfer_host(r), why);
+}
+
+/* Whether gradients can go from GPU to GPU: every rank has the same NCCL, and a GPU of its own. */
+static sf_status check_links(const leader *l) {
+    for (size_t r = 0; r < rank_count(); r++) {
+        const sf_gpu_about *gpu = &l->replies[r].gpu;
+        if (gpu->nccl == 0) return cannot_link(r, gpu->why);
+        if (gpu->nccl != l->replies[0].gpu.nccl)
+            return cannot_link(r, "its NCCL is another version than that of rank 0");
+        for (size_t other = 0; other < r; other++)
+            if (strcmp(sf_transfer_host(r), sf_transfer_host(other)) == 0 &&
+                strcmp(gpu->name, l->replies[other].gpu.name) == 0)
+                return cannot_link(r, "it shares its GPU with another rank");
+    }
+    return SF_OK;
+}
+
+/* All ranks at the same time. */
+static sf_status link_all(leader *l) {
+    char id[SF_LINK_ID];
+    SF_TRY(check_links(l));
+    SF_TRY(sf_gpu_part_link_id(id));
+    give_order(l, (sf_order){.kind = SF_ORDER_LINK, .bytes = sizeof id}, id);
+    const sf_status here = sf_exchange_link(sf_cpu_fleet_exchange(l->fleet), id);
+    char why[SF_REPLY_SIZE];
+    if (here != SF_OK) snprintf(why, sizeof why, "%s", sf_message());
+    SF_TRY(hear_replies(l));
+    SF_TRY(check_replies(l));
+    return here == SF_OK ? SF_OK : sf_fail(here, "%s", why);
+}
+
+/* Where that fails, gradients go through the hosts. */
+static sf_status link_gpus(leader *l) {
+    SF_TRY(sf_exchange_describe_gpu(&l->replies[0].gpu, sf_cpu_fleet_exchange(l->fleet)));
+    if (link_all(l) == SF_OK) return SF_OK;
+    char note[SF_REPLY_SIZE + 64];
+    snprintf(note, sizeof note, "gradients go over MPI and not over NCCL: %s", sf_message());
+    SF_TRY(sf_transfer_check());
+    say(note);
+    SF_TRY(sf_exchange_link(sf_cpu_fleet_exchange(l->fleet), NULL));
+    return have_done(l, (sf_order){.kind = SF_ORDER_LINK}, NULL);
+}
+
 static sf_status add(void *opaque, size_t s, sf_member *member) {
     leader *l = opaque;
+    const bool on_gpu = go_to_gpus(member);
+    sf_cpu_fleet_compute_on(l->fleet, on_gpu);
     SF_TRY(sf_cpu_fleet_add(l->fleet, s, member));
     l->member = member;
-    const sf_status status = add_elsewhere(l, member);
+    sf_status status = add_elsewhere(l, member, on_gpu);
+    if (status == SF_OK && on_gpu) status = link_gpus(l);
     if (status == SF_OK) return SF_OK;
     char why[SF_REPLY_SIZE];
     snprintf(why, sizeof why, "%s", sf_message());
@@ -183,14 +255,27 @@ static sf_status compare_weights(const leader *l, uint64_t hash) {
     return SF_OK;
 }
 
+/* How an epoch or an evaluation went, here and elsewhere. Where a GPU failed, all have given up, and the fleet is lost.
+ */
+static sf_status agree(leader *l, sf_status here) {
+    char why[SF_REPLY_SIZE];
+    if (here != SF_OK) snprintf(why, sizeof why, "%s", sf_message());
+    SF_TRY(sf_transfer_check());
+    SF_TRY(hear_replies(l));
+    const sf_status elsewhere = check_replies(l);
+    l->failed = elsewhere != SF_OK || (here != SF_OK && here != SF_INTERRUPTED);
+    if (here == SF_OK || here == SF_INTERRUPTED) return elsewhere;
+    return sf_fail(here, "rank 0 on %s: %s", sf_transfer_host(0), why);
+}
+
 static sf_status advance(void *opaque, const sf_watch *watch) {
     leader *l = opaque;
     give_order(l, (sf_order){.kind = SF_ORDER_ADVANCE, .result = l->member->result}, NULL);
     sf_transfer_begin_order(l->order.number);
     const sf_status here = sf_cpu_fleet_advance(l->fleet, watch);
-    const sf_status elsewhere = here == SF_OK || here == SF_INTERRUPTED ? hear_replies(l) : here;
+    const sf_status status = agree(l, here);
     sf_transfer_end_order();
-    SF_TRY(elsewhere);
+    SF_TRY(status);
     take_faults(l);
     SF_TRY(compare_weights(l, sf_cpu_fleet_hash(l->fleet, 0)));
     return here == SF_INTERRUPTED ? sf_fail(SF_INTERRUPTED, "stopped on request") : SF_OK;
@@ -212,9 +297,11 @@ static sf_status evaluate(void *opaque, size_t s, sf_epoch *out) {
     leader *l = opaque;
     give_order(l, (sf_order){.kind = SF_ORDER_EVALUATE}, NULL);
     const sf_status here = sf_cpu_fleet_evaluate(l->fleet, s, out);
-    SF_TRY(hear_replies(l));
+    if (sf_member_check(l->member) == SF_OK)
+        SF_TRY(agree(l, here));
+    else
+        SF_TRY(hear_replies(l));
     take_faults(l);
-    SF_TRY(here);
     return sf_member_check(l->member);
 }
 
@@ -232,8 +319,9 @@ static bool share_fleet(const sf_demand *a, const sf_demand *b) {
 }
 
 static sf_status alive(void *fleet) {
-    (void)fleet;
-    return sf_transfer_check();
+    const leader *l = fleet;
+    SF_TRY(sf_transfer_check());
+    return l->failed ? sf_fail(SF_IO_ERROR, "a GPU of one of the ranks failed") : SF_OK;
 }
 
 bool sf_ranks_share_model(const sf_execution *execution) {
@@ -241,12 +329,7 @@ bool sf_ranks_share_model(const sf_execution *execution) {
 }
 
 sf_status sf_ranks_device(sf_device *device) {
-    if (*device == SF_CUDA)
-        return sf_fail_on(
-            SF_UNSUPPORTED, "data-parallel",
-            "data-parallel is yes and device is cuda, but %zu processes train one model on CPUs only; use "
-            "--device cpu, or leave out --data-parallel",
-            rank_count());
+    if (*device == SF_CUDA) return sf_backend_check(SF_CUDA, SF_F32);
     *device = SF_CPU;
     return SF_OK;
 }
@@ -260,10 +343,15 @@ void sf_ranks_release(void) {
     }
 }
 
-const sf_backend *sf_ranks_backend(const atomic_int *stop, double timeout) {
-    static sf_backend backend;
+void sf_ranks_note_to(void (*say_it)(void *context, const char *sentence), void *context) {
+    on_note = say_it;
+    note_context = context;
+}
+
+const sf_backend *sf_ranks_backend(const atomic_int *stop, double timeout, sf_device device) {
     stop_flag = stop;
     seconds_of_silence = timeout;
+    wants_gpus = device == SF_CUDA;
     backend = sf_backend_cpu;
     backend.models = one_model;
     backend.fleets = one_fleet;

@@ -35,7 +35,7 @@ void sf_gpu_part_close(sf_gpu_part *part); /* NULL is legal */
 sf_status sf_gpu_part_describe(sf_gpu_about *out, sf_gpu_part *part);
 
 /* What one rank makes and all need for sf_gpu_part_link(), which all call at the same time: gradients then go from GPU
- * to GPU. Fails after so many seconds if others do not come. */
+ * to GPU. SF_UNSUPPORTED after so many seconds if others do not come. */
 sf_status sf_gpu_part_link_id(char *id /* [SF_LINK_ID] */);
 sf_status sf_gpu_part_link(sf_gpu_part *part, const char *id /* [SF_LINK_ID] */, size_t ranks, size_t rank,
                            double seconds);

@@ -101,7 +101,7 @@ static sf_status settle(const sf_cuda_link *link, const char *what) {
         SF_TRY(checked(state, what));
         if (state == ncclSuccess) return SF_OK;
         if (sf_clock_seconds() > end)
-            return sf_fail(SF_IO_ERROR, "%s over NCCL has not ended after %g seconds", what, link->seconds);
+            return sf_fail(SF_UNSUPPORTED, "%s over NCCL has not ended after %g seconds", what, link->seconds);
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
 }

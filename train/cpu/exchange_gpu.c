@@ -104,7 +104,8 @@ static sf_status await_link(const sf_exchange *x) {
         if (arrived) return SF_OK;
         SF_TRY(sf_transfer_check());
         if (waited > x->patience)
-            return sf_fail(SF_IO_ERROR, "exchanging gradients over NCCL has not ended after %g seconds", x->patience);
+            return sf_fail(SF_UNSUPPORTED, "exchanging gradients over NCCL has not ended after %g seconds",
+                           x->patience);
         sf_transfer_nap(&waited);
     }
 }

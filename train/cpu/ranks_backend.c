@@ -22,8 +22,8 @@ typedef struct leader {
     bool failed;        /* a GPU, here or elsewhere */
 } leader;
 
-static const atomic_int *stop_flag; /* of the session */
-static bool wants_gpus;
+static const atomic_int *stop_flag;     /* of the session */
+static bool wants_gpus, cannot_connect; /* the latter once it was tried in vain */
 static void (*on_note)(void *context, const char *sentence);
 static void *note_context;
 static sf_backend backend; /* says where the last run is computed */
@@ -51,15 +51,36 @@ static sf_status hear_replies(leader *l) {
     return sf_transfer_wait(l->heard, rank_count());
 }
 
-/* The first failure, with the rank that had it. */
-static sf_status check_replies(const leader *l) {
+/* A rank that only waited for others in vain (kernels/cuda/link.h): their failures say more. */
+static bool is_late(sf_status status) {
+    return status == SF_UNSUPPORTED;
+}
+
+/* The first one that failed, if any; of those that are not late if there are such. */
+static size_t failed_rank(const leader *l) {
+    size_t late = 0;
     for (size_t r = 1; r < rank_count(); r++) {
-        const sf_reply *reply = &l->replies[r];
-        if (reply->status == SF_OK) continue;
-        if (reply->status == SF_INTERRUPTED) return sf_fail(SF_INTERRUPTED, "%s", reply->message);
-        return sf_fail(reply->status, "rank %zu on %s: %s", r, sf_transfer_host(r), reply->message);
+        if (l->replies[r].status == SF_OK) continue;
+        if (!is_late(l->replies[r].status)) return r;
+        if (late == 0) late = r;
     }
-    return SF_OK;
+    return late;
+}
+
+static sf_status check_replies(const leader *l) {
+    const size_t r = failed_rank(l);
+    const sf_reply *reply = &l->replies[r];
+    if (r == 0) return SF_OK;
+    if (reply->status == SF_INTERRUPTED) return sf_fail(SF_INTERRUPTED, "%s", reply->message);
+    return sf_fail(reply->status, "rank %zu on %s: %s", r, sf_transfer_host(r), reply->message);
+}
+
+/* What all ranks did together; `why`: the message of a failure at rank 0. */
+static sf_status check_all(const leader *l, sf_status here, const char *why) {
+    const sf_status elsewhere = check_replies(l);
+    if (here == SF_OK || here == SF_INTERRUPTED || (is_late(here) && elsewhere != SF_OK && !is_late(elsewhere)))
+        return elsewhere;
+    return sf_fail(here, "rank 0 on %s: %s", sf_transfer_host(0), why);
 }
 
 /* An order that takes no time of rank 0's own. */
@@ -200,16 +221,16 @@ static sf_status link_all(leader *l) {
     give_order(l, (sf_order){.kind = SF_ORDER_LINK, .bytes = sizeof id}, id);
     const sf_status here = sf_exchange_link(sf_cpu_fleet_exchange(l->fleet), id);
     char why[SF_REPLY_SIZE];
-    if (here != SF_OK) snprintf(why, sizeof why, "%s", sf_message());
+    snprintf(why, sizeof why, "%s", sf_message());
     SF_TRY(hear_replies(l));
-    SF_TRY(check_replies(l));
-    return here == SF_OK ? SF_OK : sf_fail(here, "%s", why);
+    return check_all(l, here, why);
 }
 
 /* Where that fails, gradients go through the hosts. */
 static sf_status link_gpus(leader *l) {
     SF_TRY(sf_exchange_describe_gpu(&l->replies[0].gpu, sf_cpu_fleet_exchange(l->fleet)));
-    if (link_all(l) == SF_OK) return SF_OK;
+    if (cannot_connect || link_all(l) == SF_OK) return SF_OK;
+    cannot_connect = true;
     char note[SF_REPLY_SIZE + 64];
     snprintf(note, sizeof note, "gradients go over MPI and not over NCCL: %s", sf_message());
     SF_TRY(sf_transfer_check());
@@ -259,13 +280,12 @@ static sf_status compare_weights(const leader *l, uint64_t hash) {
  */
 static sf_status agree(leader *l, sf_status here) {
     char why[SF_REPLY_SIZE];
-    if (here != SF_OK) snprintf(why, sizeof why, "%s", sf_message());
+    snprintf(why, sizeof why, "%s", sf_message());
     SF_TRY(sf_transfer_check());
     SF_TRY(hear_replies(l));
-    const sf_status elsewhere = check_replies(l);
-    l->failed = elsewhere != SF_OK || (here != SF_OK && here != SF_INTERRUPTED);
-    if (here == SF_OK || here == SF_INTERRUPTED) return elsewhere;
-    return sf_fail(here, "rank 0 on %s: %s", sf_transfer_host(0), why);
+    const sf_status status = check_all(l, here, why);
+    l->failed = status != SF_OK;
+    return status;
 }
 
 static sf_status advance(void *opaque, const sf_watch *watch) {
@@ -297,16 +317,20 @@ static sf_status evaluate(void *opaque, size_t s, sf_epoch *out) {
     leader *l = opaque;
     give_order(l, (sf_order){.kind = SF_ORDER_EVALUATE}, NULL);
     const sf_status here = sf_cpu_fleet_evaluate(l->fleet, s, out);
-    if (sf_member_check(l->member) == SF_OK)
-        SF_TRY(agree(l, here));
-    else
-        SF_TRY(hear_replies(l));
+    const bool broken = sf_member_check(l->member) != SF_OK;
+    SF_TRY(broken ? hear_replies(l) : agree(l, here));
     take_faults(l);
     return sf_member_check(l->member);
 }
 
 static size_t one_model(const sf_demand *demand, size_t threads) {
     return demand->work == SF_TRAINING_WORK ? 1 : sf_backend_cpu.models(demand, threads);
+}
+
+static sf_status check(sf_precision precision) {
+    if (wants_gpus && precision != SF_F32)
+        return sf_fail(SF_UNSUPPORTED, "GPUs train one model together (--data-parallel) in f32 alone");
+    return sf_backend_cpu.check(precision);
 }
 
 static size_t one_fleet(size_t threads, size_t runs) {
@@ -353,6 +377,7 @@ const sf_backend *sf_ranks_backend(const atomic_int *stop, double timeout, sf_de
     seconds_of_silence = timeout;
     wants_gpus = device == SF_CUDA;
     backend = sf_backend_cpu;
+    backend.check = check;
     backend.models = one_model;
     backend.fleets = one_fleet;
     backend.share_fleet = share_fleet;

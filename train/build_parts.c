@@ -1,6 +1,6 @@
 #include "semfocus/build_parts.h"
 
-#include "train/backend.h"
+#include "train/gpu_part.h"
 
 bool sf_build_part_describe(sf_build_part *out, size_t i) {
     static const sf_build_part parts[] = {
@@ -18,6 +18,11 @@ bool sf_build_part_describe(sf_build_part *out, size_t i) {
     if (i >= sizeof parts / sizeof *parts) return false;
     *out = parts[i];
     return true;
+}
+
+sf_status sf_nccl_check(void) {
+    int version;
+    return sf_gpu_part_find_nccl(&version);
 }
 
 const char *sf_instruction_set(void) {

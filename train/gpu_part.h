@@ -32,6 +32,8 @@ sf_status sf_gpu_part_check(const sf_demand *demand);
 /* On the GPU with this number, modulo how many there are. `places`: ranks that compute, at most. */
 sf_status sf_gpu_part_open(sf_gpu_part **out, const sf_member *member, size_t number, size_t places);
 void sf_gpu_part_close(sf_gpu_part *part); /* NULL is legal */
+/* NCCL's library; SF_UNSUPPORTED with a clause if there is none that can be used. */
+sf_status sf_gpu_part_find_nccl(int *version);
 sf_status sf_gpu_part_describe(sf_gpu_about *out, sf_gpu_part *part);
 
 /* What one rank makes and all need for sf_gpu_part_link(), which all call at the same time: gradients then go from GPU

@@ -36,6 +36,11 @@ void sf_gpu_part_close(sf_gpu_part *part) {
     assert(part == NULL);
 }
 
+sf_status sf_gpu_part_find_nccl(int *version) {
+    *version = 0;
+    return absent(SF_F32);
+}
+
 sf_status sf_gpu_part_describe(sf_gpu_about *out, sf_gpu_part *part) {
     (void)part;
     *out = (sf_gpu_about){0};

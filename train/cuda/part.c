@@ -57,10 +57,14 @@ void sf_gpu_part_close(sf_gpu_part *part) {
     sf_release(part);
 }
 
+sf_status sf_gpu_part_find_nccl(int *version) {
+    return sf_cuda_link_check(version);
+}
+
 sf_status sf_gpu_part_describe(sf_gpu_about *out, sf_gpu_part *part) {
     _Static_assert((int)SF_GPU_NAME == (int)SF_CUDA_GPU_NAME, "a name has room");
     *out = (sf_gpu_about){0};
-    if (sf_cuda_link_check(&out->nccl) != SF_OK) snprintf(out->why, sizeof out->why, "%s", sf_message());
+    if (sf_gpu_part_find_nccl(&out->nccl) != SF_OK) snprintf(out->why, sizeof out->why, "%s", sf_message());
     SF_TRY(sf_cuda_use(part->gpu));
     return sf_cuda_gpu_name(out->name);
 }

@@ -47,6 +47,8 @@ void submit(cudaStream_t stream, Work work);
 void wait_for(cudaStream_t stream);
 void wait_for_all_streams();
 bool recording_in_this_thread();
+/* While no block of threads runs. */
+void between_blocks(const std::function<void()> &what);
 
 } // namespace emulator
 

@@ -61,10 +61,10 @@ static void look_at_gpu(diagnosis *d, bool built) {
 static void look_at_nccl(diagnosis *d, bool built) {
     if (!built) return;
     if (sf_nccl_check() == SF_OK)
-        add(d, WORKS, "nccl library", "", "it was found; ranks that share a GPU use MPI instead");
+        add(d, WORKS, "libnccl", "", "it was found; ranks that share a GPU use MPI instead");
     else
-        add(d, ABSENT, "nccl library",
-            "gradients go over MPI, with the same results; to go over NCCL, install libnccl2", "%s", sf_message());
+        add(d, ABSENT, "libnccl", "gradients go over MPI, with the same results; to go over NCCL, install libnccl2",
+            "%s", sf_message());
 }
 
 static void look_at_parts(diagnosis *d) {

@@ -55,7 +55,7 @@ static int depth;
 
 static bool fails(const struct ncclComm *comm, const char *how) {
     const char *rank = getenv("FAKE_NCCL_RANK"), *failure = getenv("FAKE_NCCL_FAILURE");
-    return rank != NULL && failure != NULL && atoi(rank) == comm->rank && strcmp(failure, how) == 0;
+    return rank != NULL && failure != NULL && strtol(rank, NULL, 10) == comm->rank && strcmp(failure, how) == 0;
 }
 
 static void nap(void) {

@@ -107,7 +107,8 @@ static const sf_setting table[] = {
     {"threads", SF_INTEGER, SF_GROUP_MACHINE, COMMAND(execution.threads), "0", 0, 1024, NULL, "N",
      "number of threads; 0: one per core; results do not depend on it"},
     {"device", SF_CHOICE, SF_GROUP_MACHINE, COMMAND(execution.device), "auto", 0, 0, "cpu|cuda|auto", NULL,
-     "where to compute: cuda is an NVIDIA GPU, which auto takes where that is faster; results in f32 are the same"},
+     "where to compute: cuda is an NVIDIA GPU, which auto takes where that is faster, but not with --data-parallel; "
+     "results in f32 are the same"},
     {"precision", SF_CHOICE, SF_GROUP_MACHINE, RUN(precision), "f32", 0, 0, "f32|bf16|tf32", NULL,
      "arithmetic of the run; bf16 (AMX, GPU) and tf32 (GPU) are faster, rounding the factors of matrix products to 8 "
      "and 11 bits"},
@@ -115,8 +116,9 @@ static const sf_setting table[] = {
      "sm_N", "GPU that runs in bf16 and tf32 belong to, such as sm_90; by default the one in use"},
 
     {"data-parallel", SF_FLAG, SF_GROUP_MACHINE, COMMAND(execution.data_parallel), "no", 0, 0, NULL, NULL,
-     "train one run at a time on all processes that mpirun or srun started, each with a part of every batch; results "
-     "do not depend on it"},
+     "train one run at a time on all processes that mpirun or srun started, each with a part of every batch, on CPUs "
+     "or "
+     "with --device cuda in f32 on GPUs; results do not depend on it"},
 
     {"json", SF_FLAG, SF_GROUP_OUTPUT, COMMAND(json), "no", 0, 0, NULL, NULL, "print JSON"},
     {"quiet", SF_FLAG, SF_GROUP_OUTPUT, COMMAND(quiet), "no", 0, 0, NULL, NULL, "print results only"},

@@ -57,12 +57,23 @@ static void look_at_gpu(diagnosis *d, bool built) {
         add(d, ABSENT, "gpu", "runs are computed on the CPU, with the same results in f32", "%s", sf_message());
 }
 
+/* The library is loaded when it is needed. */
+static void look_at_nccl(diagnosis *d, bool built) {
+    if (!built) return;
+    if (sf_nccl_check() == SF_OK)
+        add(d, WORKS, "libnccl", "", "it was found; ranks that share a GPU use MPI instead");
+    else
+        add(d, ABSENT, "libnccl", "gradients go over MPI, with the same results; to go over NCCL, install libnccl2",
+            "%s", sf_message());
+}
+
 static void look_at_parts(diagnosis *d) {
     sf_build_part part;
     for (size_t i = 0; sf_build_part_describe(&part, i); i++) {
         add(d, part.built ? WORKS : ABSENT, part.name, part.remedy, "%s: %s", part.does,
             part.built ? "built in" : "not in this build");
         if (strcmp(part.name, "cuda") == 0) look_at_gpu(d, part.built);
+        if (strcmp(part.name, "nccl") == 0) look_at_nccl(d, part.built);
     }
 }
 

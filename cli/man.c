@@ -73,6 +73,9 @@ static int run_man(const cli_request *request) {
            ".TP\n"
            ".B SEMFOCUS_PLUGINS\n"
            "shared libraries to load as with \\-\\-plugin, separated by colons.\n"
+           ".TP\n"
+           ".B SEMFOCUS_NCCL\n"
+           "the NCCL library to load instead of libnccl.so.2; no: gradients of \\-\\-data\\-parallel go over MPI.\n"
            ".SH EXIT STATUS\n"
            "0 done, 1 failed work, 2 bad usage or input; 128 plus the number of the signal that ended it: 130 "
            "Ctrl\\-C, 143 SIGTERM, 129 SIGHUP, 141 if the reader of its output is gone.\n");

@@ -16,6 +16,12 @@ size_t sf_node_threads(const cpu_set_t *allowed /* [count] */, size_t count, siz
     return share + 1e-6 >= 1 ? (size_t)(share + 1e-6) : 1;
 }
 
+static size_t place;
+
+size_t sf_node_place(void) {
+    return place;
+}
+
 /* The driver lists one folder per GPU. */
 static size_t count_gpus(void) {
     size_t count = 0;
@@ -30,6 +36,7 @@ static size_t count_gpus(void) {
 void sf_node_take_gpu(size_t own) {
     char one[256];
     const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    place = own;
     if (list == NULL) {
         const size_t count = count_gpus();
         if (count == 0) return;

@@ -11,5 +11,7 @@ size_t sf_node_threads(const cpu_set_t *allowed /* [count] */, size_t count, siz
 
 /* From now on this process sees one GPU, if the machine has any: its own if there are enough. */
 void sf_node_take_gpu(size_t own);
+/* The number that this rank has among those of its machine, as it was told by sf_node_take_gpu(); 0 before. */
+size_t sf_node_place(void);
 
 #endif

@@ -142,7 +142,9 @@ static sf_status train_all(sf_session_state *state, sf_clerk *clerk) {
 /* One run at a time, on all ranks. */
 static sf_status train_together(sf_session_state *state) {
     SF_TRY(sf_job_share_model());
+    sf_ranks_note_to(sf_session_note, state);
     const sf_status status = train_all(state, NULL);
+    sf_ranks_note_to(NULL, NULL);
     sf_ranks_release();
     return status;
 }
@@ -221,7 +223,7 @@ sf_status sf_session_run(sf_store *store, const sf_session *session) {
     sf_machine machine = sf_machine_of(session->execution);
     if (sf_ranks_share_model(session->execution)) {
         SF_TRY(sf_ranks_device(&machine.device));
-        machine.backend = sf_ranks_backend(session->stop, (double)session->execution->rank_timeout);
+        machine.backend = sf_ranks_backend(session->stop, (double)session->execution->rank_timeout, machine.device);
     }
     return sf_session_run_on(store, session, &machine);
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "semfocus/api.h"
+#include "semfocus/status.h"
 
 SF_API_BEGIN
 
@@ -16,6 +17,9 @@ typedef struct sf_build_part {
     bool built;
 } sf_build_part;
 bool sf_build_part_describe(sf_build_part *out, size_t i); /* false past the end */
+
+/* Whether the part "nccl", if it is built in, finds its library; SF_UNSUPPORTED with a clause if not. */
+sf_status sf_nccl_check(void);
 
 /* The instruction set that runs are computed with on this machine. */
 const char *sf_instruction_set(void);

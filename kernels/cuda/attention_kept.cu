@@ -137,9 +137,11 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
+/* With PAPER, no chunk is skipped: to look for it would take registers. */
 template <bool PAPER>
 static __global__ void __launch_bounds__(THREADS)
     kept_backward_queries(const Member *__restrict__ members, Pass pass, uint32_t block) {
+    if (PAPER) pass.skipped = 0;
     const Member &m = members[blockIdx.y];
     const Shape s = shape_of<PAPER>(m);
     Head head;
@@ -248,6 +250,7 @@ void sf_cuda_kept_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass
 void sf_cuda_kept_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block) {
     if (launch->on_tensor_cores) return sf_cuda_tensor_kept_backward(launch, pass, block);
     const bool paper = launch->paper;
-    launch_attention(paper ? kept_backward_queries<true> : kept_backward_queries<false>, 0, launch, pass, block);
+    launch_attention(paper && pass->skipped == 0 ? kept_backward_queries<true> : kept_backward_queries<false>, 0,
+                     launch, pass, block);
     launch_attention(paper ? kept_backward_keys<true> : kept_backward_keys<false>, 0, launch, pass, block);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/link.h"
 
 enum { OLDEST = 80 }; /* sm_80: what the kernels are compiled for */
 
@@ -50,6 +51,14 @@ sf_status sf_cuda_use(size_t device) {
     const cudaError_t error = cudaSetDevice((int)device);
     if (error == cudaSuccess) return SF_OK;
     return sf_fail(SF_IO_ERROR, "GPU %zu cannot be used: %s", device, cudaGetErrorString(error));
+}
+
+sf_status sf_cuda_gpu_name(char *name /* [SF_CUDA_GPU_NAME] */) {
+    int device = 0;
+    cudaError_t error = cudaGetDevice(&device);
+    if (error == cudaSuccess) error = cudaDeviceGetPCIBusId(name, SF_CUDA_GPU_NAME, device);
+    if (error == cudaSuccess) return SF_OK;
+    return sf_fail(SF_IO_ERROR, "the GPU has no name: %s", cudaGetErrorString(error));
 }
 
 sf_status sf_cuda_alive(void) {

@@ -91,7 +91,7 @@ void sf_cuda_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass) {
     sf_cuda_head(launch, pass);
 }
 
-void sf_cuda_backward_and_update(const sf_cuda_launch *launch, const sf_cuda_pass *pass) {
+void sf_cuda_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pass) {
     if (launch->kept && !launch->whole) sf_cuda_list_queries(launch, pass);
     for (uint32_t block = launch->most_blocks + 1; block-- > 0 && !launch->whole;) {
         sf_cuda_rows_backward(launch, pass, block);
@@ -99,6 +99,10 @@ void sf_cuda_backward_and_update(const sf_cuda_launch *launch, const sf_cuda_pas
         if (block > 0 && launch->kept) sf_cuda_kept_backward(launch, pass, block - 1);
     }
     if (!launch->whole) sf_cuda_gradients(launch, pass);
+}
+
+void sf_cuda_backward_and_update(const sf_cuda_launch *launch, const sf_cuda_pass *pass) {
+    sf_cuda_backward(launch, pass);
     sf_cuda_update(launch, pass);
 }
 

@@ -75,6 +75,17 @@ __device__ inline uint32_t chunk_begin(uint32_t B, uint32_t chunk) {
     const uint32_t chunks = chunks_of(B), longer = B % chunks;
     return chunk * (B / chunks) + (chunk < longer ? chunk : longer);
 }
+__device__ inline uint32_t chunk_with(uint32_t B, uint32_t n) {
+    const uint32_t chunks = chunks_of(B), shorter = B / chunks, in_longer = B % chunks * (shorter + 1);
+    return n < in_longer ? n / (shorter + 1) : B % chunks + (n - in_longer) / shorter;
+}
+
+__device__ inline bool skips_chunk(const Pass &pass, uint32_t chunk) {
+    return pass.skipped >> chunk & 1;
+}
+__device__ inline bool skips_sequence(const Pass &pass, uint32_t B, uint32_t n) {
+    return pass.skipped != 0 && skips_chunk(pass, chunk_with(B, n));
+}
 
 __device__ inline const float *block_param(const Member &m, uint32_t block, int which) {
     return m.params + m.block_params[which] + (size_t)block * m.block_size;

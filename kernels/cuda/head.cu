@@ -52,7 +52,7 @@ static __device__ void pool(double *pooled /* [C] */, const float *x /* [T,Cp] *
 static __global__ void __launch_bounds__(HEAD_THREADS) classify(const Member *__restrict__ members, Pass pass) {
     const Member &m = members[blockIdx.y];
     const uint32_t n = blockIdx.x, B = sequences_of(m, pass);
-    if (n >= B) return;
+    if (n >= B || skips_sequence(pass, B, n)) return;
     const float *x = m.x + (size_t)n * m.T * m.Cp, *weight = m.params + m.head_weight, *bias = m.params + m.head_bias;
     double *pooled = m.pooled + (size_t)n * m.C, *logits = m.slopes + (size_t)n * m.classes;
     pool(pooled, x, m);

@@ -19,13 +19,14 @@ struct Head { /* one head of one sequence, and a tile of its queries or keys */
 
 /* False: the block of threads has nothing to do. */
 __device__ inline bool head_of(Head &head, const Member &m, const Shape &s, const Pass &pass, uint32_t block) {
-    if (sequences_of(m, pass) == 0) return false; /* a free place has no positions to divide by */
+    const uint32_t B = sequences_of(m, pass);
+    if (B == 0) return false; /* a free place has no positions to divide by */
     const uint32_t tiles = (m.T + TILE - 1) / TILE;
     head.tile = blockIdx.x % tiles;
     head.slot = blockIdx.x / tiles;
     head.n = head.slot / s.H;
     head.h = head.slot % s.H;
-    if (head.n >= sequences_of(m, pass)) return false;
+    if (head.n >= B || skips_sequence(pass, B, head.n)) return false;
     const Trace &t = m.traces[pass.training ? block : 0];
     const size_t first = (size_t)head.n * m.T;
     head.stride = 3 * s.HCp;

@@ -86,7 +86,8 @@ static __global__ void __launch_bounds__(LIST_THREADS) list_queries(const Member
     const uint32_t block = blockIdx.y, ranges = (m.T + RANGE - 1) / RANGE;
     const uint32_t slot = blockIdx.x / ranges, low = blockIdx.x % ranges * RANGE, warp = threadIdx.x / 32;
     if (m.selection == DENSE || m.selection == BY_PATTERN || block >= m.L) return;
-    if (slot / m.H >= sequences_of(m, pass)) return;
+    const uint32_t B = sequences_of(m, pass);
+    if (slot / m.H >= B || skips_sequence(pass, B, slot / m.H)) return;
     const Trace &t = m.traces[block];
     const Share share = share_of(t.keys + (size_t)slot * m.kept, m.kept);
     for (uint32_t i = threadIdx.x % 32; i < RANGE; i += 32) counts[warp][i] = 0;

@@ -122,6 +122,8 @@ typedef struct sf_cuda_pass {
     uint32_t at_once;      /* evaluation: how many */
     uint32_t epoch, step;  /* of its random numbers; training adds the member's own */
     uint32_t first_sample; /* of its random numbers: the number of the first sequence */
+    uint32_t skipped;      /* training: bit c: chunk c of the batch is computed elsewhere, or in another pass */
+    bool summed;           /* training: the sum of the chunks is there, and the losses are judged elsewhere */
 } sf_cuda_pass;
 
 #endif

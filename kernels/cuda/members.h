@@ -46,6 +46,7 @@ sf_status sf_cuda_fleet_measure(sf_cuda_fleet *fleet);
 
 /* Passes that the host awaits with sf_cuda_fleet_finish(). */
 void sf_cuda_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass);
+void sf_cuda_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pass);
 void sf_cuda_backward_and_update(const sf_cuda_launch *launch, const sf_cuda_pass *pass);
 /* Tells the kernels, once *stop is not 0; *told: whether they were told. */
 bool sf_cuda_fleet_stop_asked(const sf_cuda_fleet *fleet, const atomic_int *stop, bool *told);

@@ -358,12 +358,17 @@ static __device__ void join_and_transform(const Buffers &b, const Member &m, con
     __syncthreads();
 }
 
+/* False: there are none, or the pass skips all their sequences. */
 static __device__ bool rows_of(Rows &rows, const Member &m, const Shape &s, const Pass &pass) {
-    const uint32_t all = sequences_of(m, pass) * m.T;
+    const uint32_t B = sequences_of(m, pass), all = B * m.T;
     rows.first = blockIdx.x * TILE;
     if (rows.first >= all) return false;
     rows.count = all - rows.first < TILE ? all - rows.first : TILE;
-    return true;
+    if (pass.skipped == 0) return true;
+    const uint32_t last = (rows.first + rows.count - 1) / m.T;
+    for (uint32_t n = rows.first / m.T; n <= last; n++)
+        if (!skips_sequence(pass, B, n)) return true;
+    return false;
 }
 
 /* Finishes block `block` - 1 (or embeds) and projects for block `block`, if there is one. */

@@ -7,7 +7,13 @@ namespace sf {
 
 enum { UPDATE_THREADS = 128, LANES = 16 };
 
-/* One stretch of parameters: sums the chunks, and the squares in double. */
+static __device__ float sum_at(const Member &m, uint32_t chunks, uint32_t i) {
+    float sum = m.chunks[i];
+    for (uint32_t c = 1; c < chunks; c++) sum = sum + m.chunks[(size_t)c * m.size + i];
+    return sum;
+}
+
+/* One stretch of parameters: sums the chunks, unless that was done, and the squares in double. */
 static __global__ void __launch_bounds__(UPDATE_THREADS) sum_chunks(const Member *__restrict__ members, Pass pass) {
     __shared__ float sums[STRETCH];
     const Member &m = members[blockIdx.y];
@@ -15,10 +21,8 @@ static __global__ void __launch_bounds__(UPDATE_THREADS) sum_chunks(const Member
     if (B == 0 || first >= m.size) return;
     const uint32_t chunks = chunks_of(B), count = m.size - first < STRETCH ? m.size - first : STRETCH;
     for (uint32_t i = threadIdx.x; i < count; i += UPDATE_THREADS) {
-        float sum = m.chunks[first + i];
-        for (uint32_t c = 1; c < chunks; c++) sum = sum + m.chunks[(size_t)c * m.size + first + i];
-        m.gradient[first + i] = sum;
-        sums[i] = sum;
+        sums[i] = pass.summed ? m.gradient[first + i] : sum_at(m, chunks, first + i);
+        m.gradient[first + i] = sums[i];
     }
     __syncthreads();
     if (threadIdx.x >= 32) return;
@@ -54,10 +58,10 @@ struct Outcome {
     double norm, loss;
 };
 
-static __device__ Outcome outcome_of(const Member &m, uint32_t B) {
+static __device__ Outcome outcome_of(const Member &m, const Pass &pass, uint32_t B) {
     __shared__ double terms[UPDATE_THREADS], sums[2];
     const double *const from[2] = {m.squares, m.losses};
-    const uint32_t counts[2] = {(m.size + STRETCH - 1) / STRETCH, B};
+    const uint32_t counts[2] = {(m.size + STRETCH - 1) / STRETCH, pass.summed ? 0 : B};
     for (int which = 0; which < 2; which++) {
         double total = 0;
         for (uint32_t first = 0; first < counts[which]; first += UPDATE_THREADS) {
@@ -81,7 +85,7 @@ static __global__ void __launch_bounds__(UPDATE_THREADS) judge_step(Member *memb
         if (threadIdx.x == 0) m.updates = false;
         return;
     }
-    const Outcome outcome = outcome_of(m, B);
+    const Outcome outcome = outcome_of(m, pass, B);
     if (threadIdx.x > 0) return;
     const double ratio = m.clip / (outcome.norm + 1e-6);
     m.clipping = (float)(m.clip > 0 && ratio < 1.0 ? ratio : 1.0);
@@ -107,9 +111,24 @@ static __global__ void __launch_bounds__(UPDATE_THREADS) update(const Member *__
     }
 }
 
+/* The same stretch of every chunk's gradient, in order. */
+static __global__ void __launch_bounds__(UPDATE_THREADS) add_parts(float *sum, sf_cuda_parts parts, uint32_t width) {
+    const uint32_t i = blockIdx.x * UPDATE_THREADS + threadIdx.x;
+    if (i >= width) return;
+    float total = parts.at[0][i];
+    for (uint32_t c = 1; c < parts.count; c++) total = total + parts.at[c][i];
+    sum[i] = total;
+}
+
 } // namespace sf
 
 using namespace sf;
+
+void sf_cuda_add_parts(cudaStream_t stream, float *sum, const sf_cuda_parts *parts, uint32_t width) {
+    if (width > 0)
+        launch_kernel(add_parts, (width + UPDATE_THREADS - 1) / UPDATE_THREADS, UPDATE_THREADS, 0, stream, sum, *parts,
+                      width);
+}
 
 void sf_cuda_update(const sf_cuda_launch *launch, const sf_cuda_pass *pass) {
     const dim3 grid((launch->most_size + STRETCH - 1) / STRETCH, launch->members);

@@ -160,7 +160,7 @@ static __global__ void __launch_bounds__(THREADS, 2) train_whole(const Member *_
     SF_DYNAMIC_SHARED(float, shared);
     const Member &m = members[blockIdx.x];
     const uint32_t B = sequences_of(m, pass), chunk = blockIdx.y;
-    if (class_of(m.T) != KEYS || B == 0 || chunk >= chunks_of(B)) return;
+    if (class_of(m.T) != KEYS || B == 0 || chunk >= chunks_of(B) || skips_chunk(pass, chunk)) return;
     Work w = work_of(m, pass, shared);
     w.memory = m.whole + (size_t)chunk * (m.L * SF_CUDA_WHOLE_LAYER + SF_CUDA_WHOLE_SCRATCH);
     w.gradient = m.chunks + (size_t)chunk * m.size;

@@ -43,6 +43,7 @@ def ranks_with(text, program):
 
 class RanksCase(StoreCase):
     library = PROGRAM, MPIRUN
+    environment = {}  # of the ranks
 
     @classmethod
     def setUpClass(cls):
@@ -55,8 +56,11 @@ class RanksCase(StoreCase):
         return [self.launcher, "-n", str(ranks), self.program, *last_wins([str(word) for word in words])]
 
     def launch(self, ranks, *words, timeout=300, cwd=None, **environment):
-        command = self.command(ranks, words)
-        done = subprocess.run(command, capture_output=True, timeout=timeout, env={**ENVIRONMENT, **environment}, check=False,
+        return self.finish(self.command(ranks, words), timeout, cwd, **environment)
+
+    def finish(self, command, timeout=300, cwd=None, **environment):
+        done = subprocess.run(command, capture_output=True, timeout=timeout, check=False,
+                              env={**ENVIRONMENT, **self.environment, **environment},
                               cwd=cwd or self.folder, stdin=subprocess.DEVNULL)
         return Result(command, done.returncode, done.stdout, done.stderr)
 
@@ -72,7 +76,8 @@ class RanksCase(StoreCase):
 
     def start(self, ranks, *words):
         process = subprocess.Popen(self.command(ranks, words), stdout=subprocess.PIPE,  # pylint: disable=consider-using-with
-                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=ENVIRONMENT)
+                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                                   env={**ENVIRONMENT, **self.environment})
         self.addCleanup(self.clean_up, process)
         return process
 

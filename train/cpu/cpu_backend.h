@@ -29,8 +29,12 @@ sf_status sf_cpu_train_step(sf_cpu_team *team, sf_cpu_step *out, float *gradient
 
 sf_status sf_cpu_fleet_open(void **out, const sf_demand *demand, size_t capacity, size_t threads);
 /* Before the first member joins: every rank has such a fleet with the same member, and all advance and evaluate it
- * together. */
-void sf_cpu_fleet_share(void *fleet);
+ * together. A rank that failed waits for others for so many seconds. */
+void sf_cpu_fleet_share(void *fleet, double patience);
+/* Of a shared fleet: whether a GPU computes members that join from now on, at every rank; and what its member
+ * exchanges with the other ranks. */
+void sf_cpu_fleet_compute_on(void *fleet, bool gpu);
+sf_exchange *sf_cpu_fleet_exchange(void *fleet);
 void sf_cpu_fleet_close(void *fleet);
 sf_status sf_cpu_fleet_add(void *fleet, size_t s, sf_member *member);
 sf_status sf_cpu_fleet_remove(void *fleet, size_t s);

@@ -1,12 +1,10 @@
-#include "train/cpu/exchange.h"
-
 #include <assert.h>
 #include <string.h>
 
 #include "base/sizes.h"
 #include "base/stop.h"
-#include "ranks/transfer.h"
 #include "semfocus/ranks.h"
+#include "train/cpu/exchange_inside.h"
 
 enum { /* channels of a step, then of an evaluation */
        PART,
@@ -18,78 +16,40 @@ enum { /* channels of a step, then of an evaluation */
        SLICE_FAULTS,
        ROW
 };
-enum { STOPPED = 1, BROKEN = 2 }; /* faults of a chunk or a slice */
-
-typedef struct verdict { /* on a step, or on an evaluation */
-    double loss;
-    sf_epoch row;
-    unsigned faults;
-} verdict;
-
-typedef struct stretch { /* of parameters */
-    size_t first, width;
-} stretch;
-
-typedef struct batch_plan { /* who does what of a batch */
-    size_t B, chunks;
-    size_t labelled; /* labels of the batch */
-    size_t summing;  /* K: so many ranks compute and add up */
-} batch_plan;
-
-struct sf_exchange {
-    const sf_model *model;
-    size_t ranks, rank;
-    size_t sequences;
-    batch_plan now;
-    const atomic_int *stop;
-    float *computed;        /* [own chunks,size]: gradients of the chunks of this rank */
-    float *received;        /* [chunks,width]: stretches of the others */
-    double *notes;          /* [batch + chunks]: faults and losses of each chunk */
-    double *losses;         /* [sequences] */
-    uint32_t *correct;      /* [sequences] */
-    unsigned *slice_faults; /* [ranks] */
-    verdict verdict;
-    sf_transfer parts_sent[SF_CHUNKS][SF_CHUNKS], notes_sent[SF_CHUNKS];
-    sf_transfer parts_received[SF_CHUNKS], notes_received[SF_CHUNKS], sums_received[SF_CHUNKS];
-    sf_transfer *sums_sent, *verdicts_sent; /* [ranks] */
-    sf_transfer verdict_received;
-    sf_transfer *slices; /* [3,ranks] */
-};
-
 static size_t summing_ranks(size_t chunks, size_t ranks) {
     return sf_smaller(chunks, ranks);
 }
 
 /* The k-th of the ranks that compute. Rank 0 comes last, because it has other things to do. */
-static size_t rank_at(const sf_exchange *x, size_t k) {
+size_t sf_exchange_rank_at(const sf_exchange *x, size_t k) {
     return k + 1 < x->ranks ? k + 1 : 0;
 }
 
 /* The inverse; K or more: this rank computes no chunk. */
-static size_t place_of(const sf_exchange *x) {
+size_t sf_exchange_place(const sf_exchange *x) {
     return x->rank > 0 ? x->rank - 1 : x->ranks - 1;
 }
 
 static bool is_mine(const sf_exchange *x, size_t chunk) {
     assert(x->now.summing > 0);
-    return chunk % x->now.summing == place_of(x);
+    return chunk % x->now.summing == sf_exchange_place(x);
 }
 
-static bool is_summing(const sf_exchange *x) {
-    return place_of(x) < x->now.summing;
+bool sf_exchange_is_summing(const sf_exchange *x) {
+    return sf_exchange_place(x) < x->now.summing;
 }
 
-static bool is_judge(const sf_exchange *x) {
-    return place_of(x) == 0;
+bool sf_exchange_is_judge(const sf_exchange *x) {
+    return sf_exchange_place(x) == 0;
 }
 
-static size_t boundary(const sf_model *model, size_t k, size_t summing) {
-    return model->size / SF_PADDING * k / summing * SF_PADDING;
+size_t sf_exchange_boundary(const sf_exchange *x, size_t k) {
+    return x->model->size / SF_PADDING * k / x->now.summing * SF_PADDING;
 }
 
 static stretch stretch_at(const sf_exchange *x, size_t k) {
-    const size_t first = boundary(x->model, k, x->now.summing);
-    return (stretch){first, boundary(x->model, k + 1, x->now.summing) - first};
+    const size_t first = sf_exchange_boundary(x, k);
+    return (stretch){first, sf_exchange_boundary(x, k + 1) - first};
 }
 
 static size_t widest_stretch(const sf_model *model, size_t summing) {
@@ -110,7 +70,8 @@ static size_t chunks_per_rank(size_t ranks) {
 }
 
 static sf_status open_parts(sf_exchange *x, size_t batch) {
-    SF_TRY(SF_NEW(&x->computed, chunks_per_rank(x->ranks) * x->model->size));
+    SF_TRY(SF_NEW(&x->own, chunks_per_rank(x->ranks) * x->model->size));
+    x->computed = x->own;
     SF_TRY(SF_NEW(&x->received, room_for_received(x->model, x->ranks)));
     SF_TRY(SF_NEW(&x->notes, batch + SF_CHUNKS));
     SF_TRY(SF_NEW(&x->losses, x->sequences));
@@ -143,7 +104,8 @@ void sf_exchange_destroy(sf_exchange *x) {
     if (x == NULL) return;
     if (x->sums_sent != NULL) (void)sf_transfer_wait(x->sums_sent, x->ranks);
     if (x->verdicts_sent != NULL) (void)sf_transfer_wait(x->verdicts_sent, x->ranks);
-    sf_release(x->computed);
+    sf_gpu_part_close(x->gpu);
+    sf_release(x->own);
     sf_release(x->received);
     sf_release(x->notes);
     sf_release(x->losses);
@@ -153,6 +115,25 @@ void sf_exchange_destroy(sf_exchange *x) {
     sf_release(x->verdicts_sent);
     sf_release(x->slices);
     sf_release(x);
+}
+
+/* A rank whose GPU failed may wait for others that know and have given up. */
+static sf_status wait_in_vain(sf_exchange *x, sf_transfer *transfers, size_t count) {
+    double waited = 0;
+    for (size_t i = 0; i < count;) {
+        if (sf_transfer_is_complete(&transfers[i])) {
+            i++;
+            continue;
+        }
+        SF_TRY(sf_transfer_check());
+        if (waited > x->patience) return SF_IO_ERROR;
+        sf_transfer_nap(&waited);
+    }
+    return SF_OK;
+}
+
+sf_status sf_exchange_wait(sf_exchange *x, sf_transfer *transfers, size_t count) {
+    return x->failure == SF_OK ? sf_transfer_wait(transfers, count) : wait_in_vain(x, transfers, count);
 }
 
 static double *note_of(const sf_exchange *x, size_t chunk, size_t *count) {
@@ -170,58 +151,69 @@ static float *received_stretch(const sf_exchange *x, size_t chunk) {
     return x->received + chunk * widest_stretch(x->model, x->now.summing);
 }
 
-static unsigned faults_now(const sf_exchange *x) {
-    return (sf_stop_asked(x->stop) ? (unsigned)STOPPED : 0) |
-           (sf_attention_is_faulty(&x->model->shape.attention) ? (unsigned)BROKEN : 0);
+static unsigned faults_of(const sf_exchange *x, bool stopped, bool broken) {
+    return (stopped ? (unsigned)SF_RANK_STOPPED : 0) | (broken ? (unsigned)SF_RANK_BROKEN : 0) |
+           (x->failure != SF_OK ? (unsigned)SF_RANK_FAILED : 0);
 }
 
 /* Called by the worker that has computed the chunk: it travels while the next one is computed. */
-static void send_chunk(void *context, size_t chunk, const double *losses) {
+void sf_exchange_send_chunk(void *context, size_t chunk, const double *losses) {
     sf_exchange *x = context;
     size_t count;
     double *note = note_of(x, chunk, &count);
-    note[0] = faults_now(x);
+    note[0] = faults_of(x, sf_stop_asked(x->stop), sf_attention_is_faulty(&x->model->shape.attention));
     memcpy(note + 1, losses, count * sizeof *losses);
-    if (!is_judge(x))
-        sf_transfer_send(&x->notes_sent[chunk], rank_at(x, 0), (unsigned)(NOTE + chunk), note,
+    if (!sf_exchange_is_judge(x))
+        sf_transfer_send(&x->notes_sent[chunk], sf_exchange_rank_at(x, 0), (unsigned)(NOTE + chunk), note,
                          (count + 1) * sizeof *note);
-    for (size_t k = 0; k < x->now.summing; k++) {
+    for (size_t k = 0; k < x->now.summing && !x->linked; k++) {
         const stretch at = stretch_at(x, k);
-        if (k != place_of(x))
-            sf_transfer_send(&x->parts_sent[chunk][k], rank_at(x, k), (unsigned)(PART + chunk),
+        if (k != sf_exchange_place(x))
+            sf_transfer_send(&x->parts_sent[chunk][k], sf_exchange_rank_at(x, k), (unsigned)(PART + chunk),
                              computed_gradient(x, chunk) + at.first, at.width * sizeof(float));
     }
 }
 
 static void begin_receiving_chunks(sf_exchange *x) {
-    const stretch mine = stretch_at(x, place_of(x));
+    const stretch mine = stretch_at(x, sf_exchange_place(x));
     for (size_t c = 0; c < x->now.chunks; c++) {
-        const size_t from = rank_at(x, c % x->now.summing);
+        const size_t from = sf_exchange_rank_at(x, c % x->now.summing);
         size_t count;
         double *note = note_of(x, c, &count);
         if (is_mine(x, c)) continue;
-        sf_transfer_receive(&x->parts_received[c], from, (unsigned)(PART + c), received_stretch(x, c),
-                            mine.width * sizeof(float));
-        if (is_judge(x))
+        if (!x->linked)
+            sf_transfer_receive(&x->parts_received[c], from, (unsigned)(PART + c), received_stretch(x, c),
+                                mine.width * sizeof(float));
+        if (sf_exchange_is_judge(x))
             sf_transfer_receive(&x->notes_received[c], from, (unsigned)(NOTE + c), note, (count + 1) * sizeof *note);
     }
 }
 
 static void begin_receiving_sums(sf_exchange *x, float *gradient) {
-    for (size_t k = 0; k < x->now.summing; k++) {
+    for (size_t k = 0; k < x->now.summing && !x->linked; k++) {
         const stretch at = stretch_at(x, k);
-        if (k != place_of(x))
-            sf_transfer_receive(&x->sums_received[k], rank_at(x, k), SUM, gradient + at.first,
+        if (k != sf_exchange_place(x))
+            sf_transfer_receive(&x->sums_received[k], sf_exchange_rank_at(x, k), SUM, gradient + at.first,
                                 at.width * sizeof(float));
     }
-    if (!is_judge(x)) sf_transfer_receive(&x->verdict_received, rank_at(x, 0), VERDICT, &x->verdict, sizeof x->verdict);
+    if (!sf_exchange_is_judge(x))
+        sf_transfer_receive(&x->verdict_received, sf_exchange_rank_at(x, 0), VERDICT, &x->verdict, sizeof x->verdict);
 }
 
-static sf_status add_up(sf_exchange *x, float *gradient, const sf_cpu_plan *plan) {
-    const stretch mine = stretch_at(x, place_of(x));
+sf_status sf_exchange_begin(sf_exchange *x, float *gradient, size_t B, size_t labelled) {
+    const size_t chunks = sf_cpu_chunk_count(B), summing = summing_ranks(chunks, x->ranks);
+    if (summing != x->now.summing) SF_TRY(sf_exchange_wait(x, x->sums_sent, x->ranks)); /* stretches move */
+    x->now = (batch_plan){.B = B, .chunks = chunks, .labelled = labelled, .summing = summing};
+    begin_receiving_sums(x, gradient);
+    if (sf_exchange_is_summing(x)) begin_receiving_chunks(x);
+    return SF_OK;
+}
+
+sf_status sf_exchange_add_up(sf_exchange *x, float *gradient, const sf_cpu_plan *plan) {
+    const stretch mine = stretch_at(x, sf_exchange_place(x));
     const float *parts[SF_CHUNKS];
-    SF_TRY(sf_transfer_wait(x->parts_received, x->now.chunks));
-    SF_TRY(sf_transfer_wait(x->sums_sent, x->ranks)); /* of the step before, out of the same stretch */
+    SF_TRY(sf_exchange_wait(x, x->parts_received, x->now.chunks));
+    SF_TRY(sf_exchange_wait(x, x->sums_sent, x->ranks)); /* of the step before, out of the same stretch */
     for (size_t c = 0; c < x->now.chunks; c++)
         parts[c] = is_mine(x, c) ? computed_gradient(x, c) + mine.first : received_stretch(x, c);
     sf_cpu_add_chunks(plan, gradient + mine.first, parts, x->now.chunks, mine.width);
@@ -232,8 +224,8 @@ static sf_status add_up(sf_exchange *x, float *gradient, const sf_cpu_plan *plan
 
 /* The mean of the losses in order, as one process has it. */
 static sf_status judge(sf_exchange *x) {
-    SF_TRY(sf_transfer_wait(x->notes_received, x->now.chunks));
-    SF_TRY(sf_transfer_wait(x->verdicts_sent, x->ranks)); /* of the step before */
+    SF_TRY(sf_exchange_wait(x, x->notes_received, x->now.chunks));
+    SF_TRY(sf_exchange_wait(x, x->verdicts_sent, x->ranks)); /* of the step before */
     x->verdict = (verdict){0};
     for (size_t c = 0; c < x->now.chunks; c++) {
         size_t count;
@@ -247,17 +239,9 @@ static sf_status judge(sf_exchange *x) {
     return SF_OK;
 }
 
-static sf_status plan_batch(sf_exchange *x, const sf_batch *batch) {
-    const size_t B = batch->B, chunks = sf_cpu_chunk_count(B), summing = summing_ranks(chunks, x->ranks);
-    if (summing != x->now.summing) SF_TRY(sf_transfer_wait(x->sums_sent, x->ranks)); /* stretches move */
-    x->now = (batch_plan){
-        .B = B, .chunks = chunks, .labelled = sf_batch_labelled(batch, &x->model->shape), .summing = summing};
-    return SF_OK;
-}
-
 static void compute_chunks(sf_exchange *x, sf_cpu_team *team, const sf_cpu_plan *plan, const float *params,
                            const sf_batch *batch, const sf_moment *moment) {
-    sf_cpu_chunks mine = {.on_done = send_chunk, .context = x};
+    sf_cpu_chunks mine = {.on_done = sf_exchange_send_chunk, .context = x};
     for (size_t c = 0; c < x->now.chunks; c++)
         if (is_mine(x, c)) mine.gradients[c] = computed_gradient(x, c);
     sf_cpu_some_chunks(team, &mine, plan, params, batch, moment);
@@ -267,18 +251,20 @@ sf_status sf_exchange_gradient(sf_exchange *x, double *loss, float *gradient /* 
                                const sf_cpu_plan *plan, const float *params /* [size] */, const sf_batch *batch,
                                const sf_moment *moment, const atomic_int *stop) {
     x->stop = stop;
-    SF_TRY(plan_batch(x, batch));
-    begin_receiving_sums(x, gradient);
-    if (is_summing(x)) {
-        begin_receiving_chunks(x);
+    SF_TRY(sf_exchange_begin(x, gradient, batch->B, sf_batch_labelled(batch, &x->model->shape)));
+    if (sf_exchange_is_summing(x)) {
         compute_chunks(x, team, plan, params, batch, moment);
-        SF_TRY(add_up(x, gradient, plan));
+        SF_TRY(sf_exchange_add_up(x, gradient, plan));
     }
-    if (is_judge(x)) SF_TRY(judge(x));
-    SF_TRY(sf_transfer_wait(&x->verdict_received, 1));
-    SF_TRY(sf_transfer_wait(x->sums_received, x->now.summing));
-    SF_TRY(sf_transfer_wait(&x->parts_sent[0][0], (size_t)SF_CHUNKS * SF_CHUNKS));
-    SF_TRY(sf_transfer_wait(x->notes_sent, SF_CHUNKS));
+    return sf_exchange_finish(x, loss);
+}
+
+sf_status sf_exchange_finish(sf_exchange *x, double *loss) {
+    if (sf_exchange_is_judge(x)) SF_TRY(judge(x));
+    SF_TRY(sf_exchange_wait(x, &x->verdict_received, 1));
+    SF_TRY(sf_exchange_wait(x, x->sums_received, x->now.summing));
+    SF_TRY(sf_exchange_wait(x, &x->parts_sent[0][0], (size_t)SF_CHUNKS * SF_CHUNKS));
+    SF_TRY(sf_exchange_wait(x, x->notes_sent, SF_CHUNKS));
     *loss = x->verdict.loss;
     return x->verdict.faults == 0 ? SF_OK : SF_INTERRUPTED;
 }
@@ -301,7 +287,7 @@ static sf_status receive_slices(sf_exchange *x) {
         sf_transfer_receive(&x->slices[3 * r + 1], r, SLICE_CORRECT, x->correct + first, count * sizeof *x->correct);
         sf_transfer_receive(&x->slices[3 * r + 2], r, SLICE_FAULTS, &x->slice_faults[r], sizeof *x->slice_faults);
     }
-    return sf_transfer_wait(x->slices, 3 * x->ranks);
+    return sf_exchange_wait(x, x->slices, 3 * x->ranks);
 }
 
 static sf_status send_slice(sf_exchange *x) {
@@ -310,30 +296,30 @@ static sf_status send_slice(sf_exchange *x) {
     sf_transfer_send(&x->slices[0], 0, SLICE_LOSSES, x->losses + mine.first, count * sizeof *x->losses);
     sf_transfer_send(&x->slices[1], 0, SLICE_CORRECT, x->correct + mine.first, count * sizeof *x->correct);
     sf_transfer_send(&x->slices[2], 0, SLICE_FAULTS, &x->slice_faults[x->rank], sizeof *x->slice_faults);
-    return sf_transfer_wait(x->slices, 3);
+    return sf_exchange_wait(x, x->slices, 3);
 }
 
 sf_status sf_exchange_gather(sf_exchange *x, bool stopped, bool broken) {
-    x->slice_faults[x->rank] = (stopped ? (unsigned)STOPPED : 0) | (broken ? (unsigned)BROKEN : 0);
+    x->slice_faults[x->rank] = faults_of(x, stopped, broken);
     return x->rank == 0 ? receive_slices(x) : send_slice(x);
 }
 
 sf_status sf_exchange_share(sf_exchange *x, sf_epoch *row) {
-    SF_TRY(sf_transfer_wait(x->verdicts_sent, x->ranks));
+    SF_TRY(sf_exchange_wait(x, x->verdicts_sent, x->ranks));
     if (x->rank == 0) {
         x->verdict = (verdict){.row = *row};
         for (size_t r = 0; r < x->ranks; r++) x->verdict.faults |= x->slice_faults[r];
         for (size_t r = 1; r < x->ranks; r++)
             sf_transfer_send(&x->verdicts_sent[r], r, ROW, &x->verdict, sizeof x->verdict);
-        SF_TRY(sf_transfer_wait(x->verdicts_sent, x->ranks));
+        SF_TRY(sf_exchange_wait(x, x->verdicts_sent, x->ranks));
     } else {
         sf_transfer_receive(&x->verdict_received, 0, ROW, &x->verdict, sizeof x->verdict);
-        SF_TRY(sf_transfer_wait(&x->verdict_received, 1));
+        SF_TRY(sf_exchange_wait(x, &x->verdict_received, 1));
         *row = x->verdict.row;
     }
     return x->verdict.faults == 0 ? SF_OK : SF_INTERRUPTED;
 }
 
 bool sf_exchange_is_broken(const sf_exchange *x) {
-    return (x->verdict.faults & BROKEN) != 0;
+    return (x->verdict.faults & SF_RANK_BROKEN) != 0;
 }

@@ -13,6 +13,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "semfocus/fleet.h"
+#include "train/gpu_part.h"
 
 typedef struct sf_exchange sf_exchange;
 
@@ -40,7 +41,28 @@ sf_status sf_exchange_gather(sf_exchange *x, bool stopped, bool broken);
 /* Rank 0 tells all others how the epoch ended: its row. SF_INTERRUPTED at all of them if a slice was incomplete. */
 sf_status sf_exchange_share(sf_exchange *x, sf_epoch *row);
 
-/* Why the last call was interrupted: a mechanism broke its rules, here or elsewhere; else a stop. */
+/* Why the last call was interrupted: a mechanism broke its rules, here or elsewhere; a GPU failed, here or elsewhere;
+ * else a stop. */
 bool sf_exchange_is_broken(const sf_exchange *x);
+bool sf_exchange_has_failed(const sf_exchange *x);
+/* The failure of this rank's GPU; SF_INTERRUPTED if it was another one's. */
+sf_status sf_exchange_check(const sf_exchange *x);
+
+/* From now on the GPU with this number computes this rank's part (train/cpu/exchange_gpu.c). A rank that waits for
+ * another one's GPU fails after `patience` seconds. */
+sf_status sf_exchange_use_gpu(sf_exchange *x, const sf_member *member, size_t number, double patience);
+bool sf_exchange_has_gpu(const sf_exchange *x);
+sf_status sf_exchange_describe_gpu(sf_gpu_about *out, const sf_exchange *x);
+/* At all ranks: whether gradients go from GPU to GPU. */
+sf_status sf_exchange_link(sf_exchange *x, const char *id /* [SF_LINK_ID]; NULL: they do not */);
+
+/* Weights and moments to the GPU, for an epoch of training, from 1, or for an evaluation, 0; and back. */
+void sf_exchange_gpu_begin(sf_exchange *x, float *const *blocks /* [1 + moments][size] */, size_t epoch);
+sf_status sf_exchange_gpu_end(sf_exchange *x, float *const *blocks /* [1 + moments][size] */);
+/* The next step of the epoch, with its update. *finite: whether the norm of the gradient is. */
+sf_status sf_exchange_gpu_step(sf_exchange *x, double *loss, bool *finite, const sf_cpu_plan *plan, size_t B,
+                               const atomic_int *stop);
+void sf_exchange_gpu_evaluate(sf_exchange *x, double *losses /* [count] */, uint32_t *correct /* [count] */,
+                              sf_split split, size_t first, size_t count, const atomic_int *stop);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/sizes.h"
 #include "base/stop.h"
 #include "base/threads.h"
+#include "ranks/node.h"
 #include "ranks/transfer.h"
 #include "train/batch.h"
 #include "train/cpu/cpu_backend.h"
@@ -36,7 +37,9 @@ typedef struct workspace_size {
 typedef struct cpu_fleet {
     trained_model *models; /* [capacity] */
     size_t capacity;
-    bool shared; /* with other ranks */
+    bool shared; /* with other ranks: */
+    double patience;
+    bool on_gpu; /* members that join from now on */
     sf_cpu_layout layout;
     workspace *workspaces; /* [layout.workspaces] */
     workspace_size room;   /* of each; 0: there are none yet */
@@ -88,9 +91,20 @@ sf_status sf_cpu_fleet_open(void **out, const sf_demand *demand, size_t capacity
     return SF_OK;
 }
 
-void sf_cpu_fleet_share(void *opaque) {
+void sf_cpu_fleet_share(void *opaque, double patience) {
     cpu_fleet *fleet = opaque;
     fleet->shared = true;
+    fleet->patience = patience;
+}
+
+void sf_cpu_fleet_compute_on(void *opaque, bool gpu) {
+    cpu_fleet *fleet = opaque;
+    fleet->on_gpu = gpu;
+}
+
+sf_exchange *sf_cpu_fleet_exchange(void *opaque) {
+    const cpu_fleet *fleet = opaque;
+    return fleet->models[0].exchange;
 }
 
 static workspace_size size_for(const sf_demand *demand, const sf_model *model) {
@@ -182,7 +196,10 @@ sf_status sf_cpu_fleet_add(void *opaque, size_t s, sf_member *member) {
     if (status == SF_OK && fleet->shared)
         status = sf_exchange_create(&m->exchange, &member->model, m->demand.batch,
                                     evaluated_of(member, SF_TRAINING).count + evaluated_of(member, SF_HELDOUT).count);
-    if (status == SF_OK && (fleet->workspaces == NULL || !fits(fleet, m))) status = enlarge(fleet);
+    if (status == SF_OK && fleet->on_gpu)
+        status = sf_exchange_use_gpu(m->exchange, member, sf_node_place(), fleet->patience);
+    else if (status == SF_OK && (fleet->workspaces == NULL || !fits(fleet, m)))
+        status = enlarge(fleet);
     if (status != SF_OK) close_model(m);
     return status;
 }
@@ -218,10 +235,12 @@ typedef enum ending {
     DIVERGED,
     STOPPED,
     BROKEN, /* the rules, by its mechanism */
+    FAILED, /* a GPU of one of the ranks */
     LOST    /* another rank is */
 } ending;
 
 static ending given_up(const trained_model *m, sf_status status) {
+    if (m->exchange != NULL && sf_exchange_has_failed(m->exchange)) return FAILED;
     if (status != SF_INTERRUPTED) return LOST;
     if (m->exchange != NULL) return sf_exchange_is_broken(m->exchange) ? BROKEN : STOPPED;
     return sf_attention_is_faulty(&m->member->model.shape.attention) ? BROKEN : STOPPED;
@@ -234,6 +253,32 @@ typedef struct epoch_watch { /* of one member */
 
 static const atomic_int *stop_of(const sf_watch *watch) {
     return watch != NULL ? watch->stop : NULL;
+}
+
+static bool has_gpu(const trained_model *m) {
+    return m->exchange != NULL && sf_exchange_has_gpu(m->exchange);
+}
+
+/* The GPU has the data, the order and the weights. */
+static ending train_epoch_on_gpu(trained_model *m, size_t epoch, const epoch_watch *watched) {
+    sf_member *member = m->member;
+    const sf_watch *watch = watched->watch;
+    const size_t count = sf_dataset_count(member->data->training), B = (size_t)member->config.batch;
+    const size_t steps = (count + B - 1) / B;
+    sf_exchange_gpu_begin(m->exchange, m->blocks, epoch);
+    for (size_t step = 0; step < steps; step++) {
+        double loss;
+        bool finite;
+        const sf_status status =
+            sf_exchange_gpu_step(m->exchange, &loss, &finite, m->plan, sf_smaller(count - step * B, B), stop_of(watch));
+        if (status != SF_OK) return given_up(m, status);
+        if (!isfinite(loss) || !finite) {
+            member->result.diverged_step = step + 1;
+            return DIVERGED;
+        }
+        if (watch != NULL && watch->on_step != NULL) watch->on_step(watch->context, watched->s, step + 1, steps);
+    }
+    return COMPLETE;
 }
 
 static ending train_epoch(const workspace *at, trained_model *m, size_t epoch, const epoch_watch *watched) {
@@ -294,9 +339,15 @@ static ending judge(const sf_epoch *row) {
 /* The sequences of the slice that are of one set, whose first is number `before` of all. */
 static void evaluate_slice(const sf_exchange_slice *mine, const workspace *at, const trained_model *m,
                            const evaluated *set, size_t before, const atomic_int *stop) {
-    const size_t end = sf_smaller(mine->end, before + set->count);
+    const size_t begin = sf_larger(mine->first, before), end = sf_smaller(mine->end, before + set->count);
     size_t now;
-    for (size_t first = sf_larger(mine->first, before); first < end && !sf_stop_asked(stop); first += now) {
+    if (has_gpu(m)) {
+        if (begin < end)
+            sf_exchange_gpu_evaluate(m->exchange, mine->losses + begin, mine->correct + begin, set->split,
+                                     begin - before, end - begin, stop);
+        return;
+    }
+    for (size_t first = begin; first < end && !sf_stop_asked(stop); first += now) {
         now = sf_smaller(end - first, SF_EVALUATION_BATCH);
         for (size_t n = 0; n < now; n++) place(at, n, m->member, set->data, sequence_of(set, first - before + n));
         const sf_batch batch = sf_batch_room_read(&at->room, now);
@@ -344,6 +395,7 @@ static ending evaluate_together(sf_epoch *row, const workspace *at, const traine
 
 static ending evaluate_both(sf_epoch *row, const workspace *at, const trained_model *m, const atomic_int *stop) {
     const evaluated training = evaluated_of(m->member, SF_TRAINING), heldout = evaluated_of(m->member, SF_HELDOUT);
+    if (has_gpu(m)) return evaluate_together(row, NULL, m, stop);
     sf_cpu_team_obey(at->team, stop);
     if (m->exchange != NULL) return evaluate_together(row, at, m, stop);
     evaluate(&row->train_loss, &row->train_accuracy, at, m, &training, stop);
@@ -362,9 +414,10 @@ static ending advance_one(const workspace *at, trained_model *m, const epoch_wat
     sf_result *result = &m->member->result;
     sf_epoch row = {.epoch = result->last.epoch + 1};
     copy_blocks(m->before, m->blocks, m);
-    sf_cpu_team_obey(at->team, stop_of(watched->watch));
-    ending end = train_epoch(at, m, row.epoch, watched);
+    if (!has_gpu(m)) sf_cpu_team_obey(at->team, stop_of(watched->watch));
+    ending end = has_gpu(m) ? train_epoch_on_gpu(m, row.epoch, watched) : train_epoch(at, m, row.epoch, watched);
     if (end == COMPLETE) end = evaluate_both(&row, at, m, stop_of(watched->watch));
+    if (end == COMPLETE && has_gpu(m) && sf_exchange_gpu_end(m->exchange, m->blocks) != SF_OK) end = FAILED;
     if (end == COMPLETE) {
         result->last = row;
         return end;
@@ -377,9 +430,14 @@ static ending advance_one(const workspace *at, trained_model *m, const epoch_wat
     return end;
 }
 
+/* NULL where GPUs compute alone. */
+static const workspace *workspace_at(const cpu_fleet *fleet, size_t i) {
+    return fleet->workspaces != NULL ? &fleet->workspaces[i] : NULL;
+}
+
 static ending advance_at(cpu_fleet *fleet, size_t s, size_t workspace_index, const sf_watch *watch) {
     const epoch_watch watched = {watch, s};
-    return advance_one(&fleet->workspaces[workspace_index], &fleet->models[s], &watched);
+    return advance_one(workspace_at(fleet, workspace_index), &fleet->models[s], &watched);
 }
 
 sf_status sf_cpu_fleet_advance(void *opaque, const sf_watch *watch) {
@@ -389,6 +447,7 @@ sf_status sf_cpu_fleet_advance(void *opaque, const sf_watch *watch) {
         for (size_t s = 0; s < fleet->capacity; s++) {
             const ending end = advance_at(fleet, s, 0, watch);
             if (end == LOST) return sf_transfer_check();
+            if (end == FAILED) return sf_exchange_check(fleet->models[s].exchange);
             stopped |= end == STOPPED;
         }
     } else {
@@ -424,6 +483,10 @@ sf_status sf_cpu_fleet_write(void *opaque, size_t s, size_t block, const float *
 
 sf_status sf_cpu_fleet_evaluate(void *opaque, size_t s, sf_epoch *out) {
     const cpu_fleet *fleet = opaque;
-    if (evaluate_both(out, &fleet->workspaces[0], &fleet->models[s], NULL) == LOST) return sf_transfer_check();
-    return sf_member_check(fleet->models[s].member);
+    const trained_model *m = &fleet->models[s];
+    if (has_gpu(m)) sf_exchange_gpu_begin(m->exchange, m->blocks, 0);
+    const ending end = evaluate_both(out, workspace_at(fleet, 0), m, NULL);
+    if (end == LOST) return sf_transfer_check();
+    if (end == FAILED) return sf_exchange_check(m->exchange);
+    return sf_member_check(m->member);
 }

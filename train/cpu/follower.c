@@ -29,7 +29,7 @@ static sf_status open_fleet(follower *f, const sf_order *order) {
                        SF_VERSION, order->version);
     SF_TRY(sf_transfer_open(&signalled, order->timeout));
     SF_TRY(sf_cpu_fleet_open(&f->fleet, &(sf_demand){.precision = order->precision}, 1, order->threads));
-    sf_cpu_fleet_share(f->fleet);
+    sf_cpu_fleet_share(f->fleet, order->timeout);
     return SF_OK;
 }
 
@@ -47,7 +47,7 @@ static sf_status load_plugins(const char *at, size_t count) {
     return SF_OK;
 }
 
-static sf_status add_member(follower *f) {
+static sf_status add_member(follower *f, const sf_order *order) {
     const sf_ordered_member *ordered = (const sf_ordered_member *)(const void *)f->bytes;
     assert(ordered != NULL);
     SF_TRY(load_plugins(f->bytes + sizeof *ordered, ordered->plugins));
@@ -55,7 +55,10 @@ static sf_status add_member(follower *f) {
     if (sf_member_data_hash(f->member) != ordered->data_hash)
         return sf_fail(SF_BAD_INPUT, "the data of '%s' is not the same here as at rank 0; copy the files",
                        ordered->task);
-    return sf_cpu_fleet_add(f->fleet, 0, f->member);
+    if (order->on_gpu) SF_TRY(sf_backend_check(SF_CUDA, SF_F32));
+    sf_cpu_fleet_compute_on(f->fleet, order->on_gpu);
+    SF_TRY(sf_cpu_fleet_add(f->fleet, 0, f->member));
+    return order->on_gpu ? sf_exchange_describe_gpu(&f->reply.gpu, sf_cpu_fleet_exchange(f->fleet)) : SF_OK;
 }
 
 static void remove_member(follower *f) {
@@ -90,9 +93,9 @@ static sf_status advance(follower *f, const sf_order *order) {
 
 static sf_status evaluate(follower *f) {
     sf_epoch unused;
-    (void)sf_cpu_fleet_evaluate(f->fleet, 0, &unused);
+    const sf_status status = sf_cpu_fleet_evaluate(f->fleet, 0, &unused);
     report_fault(f);
-    return SF_OK;
+    return f->reply.broken || status == SF_INTERRUPTED ? SF_OK : status; /* rank 0 knows */
 }
 
 static sf_status carry_out(follower *f, const sf_order *order) {
@@ -100,7 +103,9 @@ static sf_status carry_out(follower *f, const sf_order *order) {
     case SF_ORDER_OPEN:
         return open_fleet(f, order);
     case SF_ORDER_ADD:
-        return add_member(f);
+        return add_member(f, order);
+    case SF_ORDER_LINK:
+        return sf_exchange_link(sf_cpu_fleet_exchange(f->fleet), f->bytes);
     case SF_ORDER_WRITE:
         return sf_cpu_fleet_write(f->fleet, 0, order->block, (const float *)(const void *)f->bytes);
     case SF_ORDER_ADVANCE:

@@ -3,7 +3,7 @@
 #ifndef SF_TRAIN_CPU_ORDERS_H
 #define SF_TRAIN_CPU_ORDERS_H
 
-#include "train/backend.h"
+#include "train/gpu_part.h"
 
 enum { SF_ORDERS = 40, SF_REPLIES, SF_ORDERED_BYTES }; /* channels; those of train/cpu/exchange.c are below */
 enum { SF_REPLY_SIZE = 1024, SF_VERSION_SIZE = 32 };
@@ -11,6 +11,7 @@ enum { SF_REPLY_SIZE = 1024, SF_VERSION_SIZE = 32 };
 typedef enum sf_order_kind {
     SF_ORDER_OPEN,     /* a fleet for one member */
     SF_ORDER_ADD,      /* bytes: an sf_ordered_member and the plug-ins that are loaded */
+    SF_ORDER_LINK,     /* bytes: what sf_gpu_part_link() needs; none: gradients do not go from GPU to GPU */
     SF_ORDER_WRITE,    /* bytes: a block */
     SF_ORDER_ADVANCE,  /* one epoch */
     SF_ORDER_EVALUATE, /* the weights as they are */
@@ -26,6 +27,7 @@ typedef struct sf_order {
     sf_precision precision;        /* open */
     size_t threads;                /* open */
     double timeout;                /* open: seconds without a sign of life */
+    bool on_gpu;                   /* add */
     size_t block;                  /* write */
     size_t bytes;                  /* what follows */
     sf_result result;              /* advance: where the member is */
@@ -43,6 +45,7 @@ typedef struct sf_reply {
     sf_status status;
     uint64_t weights_hash;       /* advance */
     bool broken;                 /* the mechanism broke its rules here; the message says how */
+    sf_gpu_about gpu;            /* add, if a GPU computes */
     char message[SF_REPLY_SIZE]; /* of a failure */
 } sf_reply;
 

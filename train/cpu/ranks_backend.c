@@ -19,9 +19,14 @@ typedef struct leader {
     sf_transfer *heard; /* [ranks] */
     sf_reply *replies;  /* [ranks] */
     sf_order order;     /* the last one */
+    bool failed;        /* a GPU, here or elsewhere */
 } leader;
 
-static const atomic_int *stop_flag; /* of the session */
+static const atomic_int *stop_flag;     /* of the session */
+static bool wants_gpus, cannot_connect; /* the latter once it was tried in vain */
+static void (*on_note)(void *context, const char *sentence);
+static void *note_context;
+static sf_backend backend; /* says where the last run is computed */
 static double seconds_of_silence;
 static uint64_t orders_given;
 
@@ -46,15 +51,36 @@ static sf_status hear_replies(leader *l) {
     return sf_transfer_wait(l->heard, rank_count());
 }
 
-/* The first failure, with the rank that had it. */
-static sf_status check_replies(const leader *l) {
+/* A rank that only waited for others in vain (kernels/cuda/link.h): their failures say more. */
+static bool is_late(sf_status status) {
+    return status == SF_UNSUPPORTED;
+}
+
+/* The first one that failed, if any; of those that are not late if there are such. */
+static size_t failed_rank(const leader *l) {
+    size_t late = 0;
     for (size_t r = 1; r < rank_count(); r++) {
-        const sf_reply *reply = &l->replies[r];
-        if (reply->status == SF_OK) continue;
-        if (reply->status == SF_INTERRUPTED) return sf_fail(SF_INTERRUPTED, "%s", reply->message);
-        return sf_fail(reply->status, "rank %zu on %s: %s", r, sf_transfer_host(r), reply->message);
+        if (l->replies[r].status == SF_OK) continue;
+        if (!is_late(l->replies[r].status)) return r;
+        if (late == 0) late = r;
     }
-    return SF_OK;
+    return late;
+}
+
+static sf_status check_replies(const leader *l) {
+    const size_t r = failed_rank(l);
+    const sf_reply *reply = &l->replies[r];
+    if (r == 0) return SF_OK;
+    if (reply->status == SF_INTERRUPTED) return sf_fail(SF_INTERRUPTED, "%s", reply->message);
+    return sf_fail(reply->status, "rank %zu on %s: %s", r, sf_transfer_host(r), reply->message);
+}
+
+/* What all ranks did together; `why`: the message of a failure at rank 0. */
+static sf_status check_all(const leader *l, sf_status here, const char *why) {
+    const sf_status elsewhere = check_replies(l);
+    if (here == SF_OK || here == SF_INTERRUPTED || (is_late(here) && elsewhere != SF_OK && !is_late(elsewhere)))
+        return elsewhere;
+    return sf_fail(here, "rank 0 on %s: %s", sf_transfer_host(0), why);
 }
 
 /* An order that takes no time of rank 0's own. */
@@ -82,7 +108,7 @@ static sf_status open_here(leader *l, const sf_demand *demand, size_t capacity, 
     SF_TRY(SF_NEW(&l->replies, rank_count()));
     SF_TRY(sf_transfer_open(stop_flag, seconds_of_silence));
     SF_TRY(sf_cpu_fleet_open(&l->fleet, demand, capacity, threads));
-    sf_cpu_fleet_share(l->fleet);
+    sf_cpu_fleet_share(l->fleet, seconds_of_silence);
     return SF_OK;
 }
 
@@ -122,7 +148,7 @@ static void write_plugins(char *at) {
     }
 }
 
-static sf_status add_elsewhere(leader *l, const sf_member *member) {
+static sf_status add_elsewhere(leader *l, const sf_member *member, bool on_gpu) {
     size_t plugins;
     char *bytes;
     const size_t size = sizeof(sf_ordered_member) + bytes_of_plugins(&plugins);
@@ -133,7 +159,7 @@ static sf_status add_elsewhere(leader *l, const sf_member *member) {
     char place[SF_PATH_SIZE];
     snprintf(ordered->task, sizeof ordered->task, "%s", sf_run_data_place(place, sf_member_task(member)));
     write_plugins(bytes + sizeof *ordered);
-    give_order(l, (sf_order){.kind = SF_ORDER_ADD, .bytes = size}, bytes);
+    give_order(l, (sf_order){.kind = SF_ORDER_ADD, .bytes = size, .on_gpu = on_gpu}, bytes);
     sf_transfer_begin_order(l->order.number);
     sf_status status = hear_replies(l);
     sf_transfer_end_order();
@@ -149,11 +175,78 @@ static sf_status remove_everywhere(leader *l) {
     return have_done(l, (sf_order){.kind = SF_ORDER_REMOVE}, NULL);
 }
 
+static void say(const char *sentence) {
+    if (on_note != NULL) on_note(note_context, sentence);
+}
+
+/* Whether GPUs compute the run, and if not where they were asked for, why not. */
+static bool go_to_gpus(const sf_member *member) {
+    char note[SF_REPLY_SIZE];
+    const sf_demand demand = sf_member_demand(member);
+    const bool can = wants_gpus && sf_gpu_part_check(&demand) == SF_OK;
+    if (wants_gpus && !can) {
+        snprintf(note, sizeof note, "%s; it is computed on the CPUs instead", sf_message());
+        say(note);
+    }
+    backend.name = (can ? &sf_backend_cuda : &sf_backend_cpu)->name;
+    backend.variant = (can ? &sf_backend_cuda : &sf_backend_cpu)->variant;
+    backend.hardware = (can ? &sf_backend_cuda : &sf_backend_cpu)->hardware;
+    return can;
+}
+
+static sf_status cannot_link(size_t r, const char *why) {
+    return sf_fail(SF_UNSUPPORTED, "rank %zu on %s: %s", r, sf_transfer_host(r), why);
+}
+
+/* Whether gradients can go from GPU to GPU: every rank has the same NCCL, and a GPU of its own. */
+static sf_status check_links(const leader *l) {
+    for (size_t r = 0; r < rank_count(); r++) {
+        const sf_gpu_about *gpu = &l->replies[r].gpu;
+        if (gpu->nccl == 0) return cannot_link(r, gpu->why);
+        if (gpu->nccl != l->replies[0].gpu.nccl)
+            return cannot_link(r, "its NCCL is another version than that of rank 0");
+        for (size_t other = 0; other < r; other++)
+            if (strcmp(sf_transfer_host(r), sf_transfer_host(other)) == 0 &&
+                strcmp(gpu->name, l->replies[other].gpu.name) == 0)
+                return cannot_link(r, "it shares its GPU with another rank");
+    }
+    return SF_OK;
+}
+
+/* All ranks at the same time. */
+static sf_status link_all(leader *l) {
+    char id[SF_LINK_ID];
+    SF_TRY(check_links(l));
+    SF_TRY(sf_gpu_part_link_id(id));
+    give_order(l, (sf_order){.kind = SF_ORDER_LINK, .bytes = sizeof id}, id);
+    const sf_status here = sf_exchange_link(sf_cpu_fleet_exchange(l->fleet), id);
+    char why[SF_REPLY_SIZE];
+    snprintf(why, sizeof why, "%s", sf_message());
+    SF_TRY(hear_replies(l));
+    return check_all(l, here, why);
+}
+
+/* Where that fails, gradients go through the hosts. */
+static sf_status link_gpus(leader *l) {
+    SF_TRY(sf_exchange_describe_gpu(&l->replies[0].gpu, sf_cpu_fleet_exchange(l->fleet)));
+    if (cannot_connect || link_all(l) == SF_OK) return SF_OK;
+    cannot_connect = true;
+    char note[SF_REPLY_SIZE + 64];
+    snprintf(note, sizeof note, "gradients go over MPI and not over NCCL: %s", sf_message());
+    SF_TRY(sf_transfer_check());
+    say(note);
+    SF_TRY(sf_exchange_link(sf_cpu_fleet_exchange(l->fleet), NULL));
+    return have_done(l, (sf_order){.kind = SF_ORDER_LINK}, NULL);
+}
+
 static sf_status add(void *opaque, size_t s, sf_member *member) {
     leader *l = opaque;
+    const bool on_gpu = go_to_gpus(member);
+    sf_cpu_fleet_compute_on(l->fleet, on_gpu);
     SF_TRY(sf_cpu_fleet_add(l->fleet, s, member));
     l->member = member;
-    const sf_status status = add_elsewhere(l, member);
+    sf_status status = add_elsewhere(l, member, on_gpu);
+    if (status == SF_OK && on_gpu) status = link_gpus(l);
     if (status == SF_OK) return SF_OK;
     char why[SF_REPLY_SIZE];
     snprintf(why, sizeof why, "%s", sf_message());
@@ -183,14 +276,26 @@ static sf_status compare_weights(const leader *l, uint64_t hash) {
     return SF_OK;
 }
 
+/* How an epoch or an evaluation went, here and elsewhere. Where a GPU failed, all have given up, and the fleet is lost.
+ */
+static sf_status agree(leader *l, sf_status here) {
+    char why[SF_REPLY_SIZE];
+    snprintf(why, sizeof why, "%s", sf_message());
+    SF_TRY(sf_transfer_check());
+    SF_TRY(hear_replies(l));
+    const sf_status status = check_all(l, here, why);
+    l->failed = status != SF_OK;
+    return status;
+}
+
 static sf_status advance(void *opaque, const sf_watch *watch) {
     leader *l = opaque;
     give_order(l, (sf_order){.kind = SF_ORDER_ADVANCE, .result = l->member->result}, NULL);
     sf_transfer_begin_order(l->order.number);
     const sf_status here = sf_cpu_fleet_advance(l->fleet, watch);
-    const sf_status elsewhere = here == SF_OK || here == SF_INTERRUPTED ? hear_replies(l) : here;
+    const sf_status status = agree(l, here);
     sf_transfer_end_order();
-    SF_TRY(elsewhere);
+    SF_TRY(status);
     take_faults(l);
     SF_TRY(compare_weights(l, sf_cpu_fleet_hash(l->fleet, 0)));
     return here == SF_INTERRUPTED ? sf_fail(SF_INTERRUPTED, "stopped on request") : SF_OK;
@@ -212,14 +317,20 @@ static sf_status evaluate(void *opaque, size_t s, sf_epoch *out) {
     leader *l = opaque;
     give_order(l, (sf_order){.kind = SF_ORDER_EVALUATE}, NULL);
     const sf_status here = sf_cpu_fleet_evaluate(l->fleet, s, out);
-    SF_TRY(hear_replies(l));
+    const bool broken = sf_member_check(l->member) != SF_OK;
+    SF_TRY(broken ? hear_replies(l) : agree(l, here));
     take_faults(l);
-    SF_TRY(here);
     return sf_member_check(l->member);
 }
 
 static size_t one_model(const sf_demand *demand, size_t threads) {
     return demand->work == SF_TRAINING_WORK ? 1 : sf_backend_cpu.models(demand, threads);
+}
+
+static sf_status check(sf_precision precision) {
+    if (wants_gpus && precision != SF_F32)
+        return sf_fail(SF_UNSUPPORTED, "GPUs train one model together (--data-parallel) in f32 alone");
+    return sf_backend_cpu.check(precision);
 }
 
 static size_t one_fleet(size_t threads, size_t runs) {
@@ -232,8 +343,9 @@ static bool share_fleet(const sf_demand *a, const sf_demand *b) {
 }
 
 static sf_status alive(void *fleet) {
-    (void)fleet;
-    return sf_transfer_check();
+    const leader *l = fleet;
+    SF_TRY(sf_transfer_check());
+    return l->failed ? sf_fail(SF_IO_ERROR, "a GPU of one of the ranks failed") : SF_OK;
 }
 
 bool sf_ranks_share_model(const sf_execution *execution) {
@@ -241,12 +353,7 @@ bool sf_ranks_share_model(const sf_execution *execution) {
 }
 
 sf_status sf_ranks_device(sf_device *device) {
-    if (*device == SF_CUDA)
-        return sf_fail_on(
-            SF_UNSUPPORTED, "data-parallel",
-            "data-parallel is yes and device is cuda, but %zu processes train one model on CPUs only; use "
-            "--device cpu, or leave out --data-parallel",
-            rank_count());
+    if (*device == SF_CUDA) return sf_backend_check(SF_CUDA, SF_F32);
     *device = SF_CPU;
     return SF_OK;
 }
@@ -260,11 +367,17 @@ void sf_ranks_release(void) {
     }
 }
 
-const sf_backend *sf_ranks_backend(const atomic_int *stop, double timeout) {
-    static sf_backend backend;
+void sf_ranks_note_to(void (*say_it)(void *context, const char *sentence), void *context) {
+    on_note = say_it;
+    note_context = context;
+}
+
+const sf_backend *sf_ranks_backend(const atomic_int *stop, double timeout, sf_device device) {
     stop_flag = stop;
     seconds_of_silence = timeout;
+    wants_gpus = device == SF_CUDA;
     backend = sf_backend_cpu;
+    backend.check = check;
     backend.models = one_model;
     backend.fleets = one_fleet;
     backend.share_fleet = share_fleet;

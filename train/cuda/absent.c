@@ -1,5 +1,7 @@
 /* The CUDA backend of a program that was built without it: it says so. */
-#include "train/backend.h"
+#include <assert.h>
+
+#include "train/gpu_part.h"
 
 static sf_status absent(sf_precision precision) {
     (void)precision;
@@ -19,3 +21,90 @@ const sf_backend sf_backend_cuda = {
     .variant = sf_precision_name,
     .supports = supports,
 };
+
+sf_status sf_gpu_part_check(const sf_demand *demand) {
+    return absent(demand->precision);
+}
+
+sf_status sf_gpu_part_open(sf_gpu_part **out, const sf_member *member, size_t number, size_t places) {
+    (void)member, (void)number, (void)places;
+    *out = NULL;
+    return absent(SF_F32);
+}
+
+void sf_gpu_part_close(sf_gpu_part *part) {
+    assert(part == NULL);
+}
+
+sf_status sf_gpu_part_find_nccl(int *version) {
+    *version = 0;
+    return absent(SF_F32);
+}
+
+sf_status sf_gpu_part_describe(sf_gpu_about *out, sf_gpu_part *part) {
+    (void)part;
+    *out = (sf_gpu_about){0};
+    return absent(SF_F32);
+}
+
+sf_status sf_gpu_part_link_id(char *id) {
+    (void)id;
+    return absent(SF_F32);
+}
+
+sf_status sf_gpu_part_link(sf_gpu_part *part, const char *id, size_t ranks, size_t rank, double seconds) {
+    (void)part, (void)id, (void)ranks, (void)rank, (void)seconds;
+    return absent(SF_F32);
+}
+
+void sf_gpu_part_cut(sf_gpu_part *part) {
+    assert(part == NULL);
+}
+
+bool sf_gpu_part_is_linked(const sf_gpu_part *part) {
+    (void)part;
+    return false;
+}
+
+float *sf_gpu_part_staged(sf_gpu_part *part) {
+    (void)part;
+    return NULL;
+}
+
+float *sf_gpu_part_sum(sf_gpu_part *part) {
+    (void)part;
+    return NULL;
+}
+
+sf_status sf_gpu_part_begin(sf_gpu_part *part, float *const *blocks, size_t epoch) {
+    (void)part, (void)blocks, (void)epoch;
+    return absent(SF_F32);
+}
+
+sf_status sf_gpu_part_end(sf_gpu_part *part, float *const *blocks) {
+    (void)part, (void)blocks;
+    return absent(SF_F32);
+}
+
+sf_status sf_gpu_part_compute(sf_gpu_part *part, const sf_gpu_dealt *dealt,
+                              void (*on_done)(void *context, size_t chunk, const double *losses), void *context,
+                              const atomic_int *stop) {
+    (void)part, (void)dealt, (void)on_done, (void)context, (void)stop;
+    return absent(SF_F32);
+}
+
+sf_status sf_gpu_part_poll(sf_gpu_part *part, bool *arrived) {
+    (void)part, (void)arrived;
+    return absent(SF_F32);
+}
+
+sf_status sf_gpu_part_update(sf_gpu_part *part, bool *finite) {
+    (void)part, (void)finite;
+    return absent(SF_F32);
+}
+
+sf_status sf_gpu_part_evaluate(sf_gpu_part *part, double *losses, uint32_t *correct, sf_split split, size_t first,
+                               size_t count, const atomic_int *stop) {
+    (void)part, (void)losses, (void)correct, (void)split, (void)first, (void)count, (void)stop;
+    return absent(SF_F32);
+}

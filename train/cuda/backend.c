@@ -7,10 +7,9 @@
 #include "base/memory.h"
 #include "base/sizes.h"
 #include "base/stop.h"
-#include "train/batch.h"
 #include "train/cuda/evaluator.h"
+#include "train/cuda/member.h"
 #include "train/numerics.h"
-#include "train/optimizer.h"
 
 enum { MOST_MEMBERS = 512, MOST_GPUS = 16 };
 static const double share_of_free = 0.9; /* for a fleet */
@@ -168,13 +167,6 @@ static sf_status gpu_fleet_open(void **out, const sf_demand *demand, size_t capa
     return SF_OK;
 }
 
-static sf_status lay_out(sf_batch_room *out, const sf_member *member, const sf_dataset *set) {
-    const size_t count = sf_dataset_count(set);
-    SF_TRY(sf_batch_room_open(out, count, member->model.shape.T));
-    for (size_t i = 0; i < count; i++) sf_batch_room_place(out, i, member->data, set, i, &member->model.shape);
-    return SF_OK;
-}
-
 static bool is_empty(const gpu_fleet *fleet) {
     for (size_t s = 0; s < fleet->capacity; s++)
         if (fleet->members[s] != NULL) return false;
@@ -199,32 +191,12 @@ static sf_status add_if_it_fits(const gpu_fleet *fleet, size_t s, const sf_cuda_
 
 static sf_status gpu_fleet_add(void *opaque, size_t s, sf_member *member) {
     gpu_fleet *fleet = opaque;
-    const sf_config *config = &member->config;
-    sf_batch_room training = {0}, heldout = {0};
+    sf_gpu_model model;
     SF_TRY(use_gpu_of(fleet));
-    sf_status status = lay_out(&training, member, member->data->training);
-    if (status == SF_OK) status = lay_out(&heldout, member, member->data->heldout);
-    if (status == SF_OK) {
-        const sf_cuda_model model = {
-            .model = &member->model,
-            .training = {training.tokens, training.labels, sf_dataset_count(member->data->training)},
-            .heldout = {heldout.tokens, heldout.labels, sf_dataset_count(member->data->heldout)},
-            .seed = (uint32_t)config->seed,
-            .batch = (size_t)config->batch,
-            .optimizer = (sf_optimizer)config->optimizer,
-            .moments = sf_optimizer_moments(config),
-            .momentum = config->momentum,
-            .weight_decay = config->weight_decay,
-            .beta1 = config->beta1,
-            .beta2 = config->beta2,
-            .epsilon = config->epsilon,
-            .clip = config->clip,
-        };
-        status = add_if_it_fits(fleet, s, &model);
-    }
+    sf_status status = sf_gpu_model_open(&model, member);
+    if (status == SF_OK) status = add_if_it_fits(fleet, s, &model.model);
     if (status == SF_OK) fleet->members[s] = member;
-    sf_batch_room_close(&training);
-    sf_batch_room_close(&heldout);
+    sf_gpu_model_close(&model);
     return status;
 }
 
@@ -240,25 +212,12 @@ static bool takes_part(const sf_member *member) {
     return member != NULL && member->result.status == SF_RUN_RUNNING;
 }
 
-static sf_cuda_step rates_of(const sf_config *config, size_t epoch, size_t step, size_t steps) {
-    return sf_gpu_rates(config, sf_learning_rate(config, epoch, step, steps), (epoch - 1) * steps + step + 1);
-}
-
 static sf_status prepare(const gpu_fleet *fleet, size_t s) {
-    const sf_member *member = fleet->members[s];
-    const size_t count = sf_dataset_count(member->data->training), epoch = member->result.last.epoch + 1;
-    const size_t steps = (count + (size_t)member->config.batch - 1) / (size_t)member->config.batch;
-    uint32_t *order = NULL;
-    sf_cuda_step *rates = NULL;
-    sf_status status = SF_NEW(&order, count);
-    if (status == SF_OK) status = SF_NEW(&rates, steps);
-    if (status == SF_OK) {
-        sf_epoch_order(order, count, (uint32_t)member->config.seed, (uint32_t)epoch);
-        for (size_t step = 0; step < steps; step++) rates[step] = rates_of(&member->config, epoch, step, steps);
-        status = sf_cuda_fleet_prepare(fleet->fleet, s, epoch, order, rates);
-    }
-    sf_release(order);
-    sf_release(rates);
+    const size_t epoch = fleet->members[s]->result.last.epoch + 1;
+    sf_gpu_epoch plan;
+    sf_status status = sf_gpu_epoch_open(&plan, fleet->members[s], epoch);
+    if (status == SF_OK) status = sf_cuda_fleet_prepare(fleet->fleet, s, epoch, plan.order, plan.rates);
+    sf_gpu_epoch_close(&plan);
     return status;
 }
 

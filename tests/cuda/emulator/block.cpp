@@ -18,6 +18,7 @@
 
 #include "emulator.h"
 #include "fiber.h"
+#include "runtime.h"
 
 __thread uint3 threadIdx, blockIdx;
 __thread dim3 blockDim, gridDim;
@@ -396,6 +397,39 @@ struct Grid {
     size_t workers = 0, running = 0;
 };
 
+/* What is done between blocks: no block runs meanwhile, and none begins while one of these waits. */
+struct Gate {
+    std::mutex mutex;
+    std::condition_variable changed;
+    size_t running = 0, waiting = 0;
+};
+
+static Gate &gate() {
+    static Gate *const one = new Gate();
+    return *one;
+}
+
+static void enter_gate() {
+    std::unique_lock<std::mutex> lock(gate().mutex);
+    gate().changed.wait(lock, [] { return gate().waiting == 0; });
+    gate().running++;
+}
+
+static void leave_gate() {
+    std::lock_guard<std::mutex> lock(gate().mutex);
+    gate().running--;
+    gate().changed.notify_all();
+}
+
+void between_blocks(const std::function<void()> &what) {
+    std::unique_lock<std::mutex> lock(gate().mutex);
+    gate().waiting++;
+    gate().changed.wait(lock, [] { return gate().running == 0; });
+    what();
+    gate().waiting--;
+    gate().changed.notify_all();
+}
+
 static void run_blocks(Grid &grid) {
     const Launch &launch = *grid.launch;
     blockDim = launch.threads;
@@ -405,8 +439,10 @@ static void run_blocks(Grid &grid) {
     if (launch.shared > 0 && posix_memalign(&worker->shared, 128, launch.shared) != 0) die("no shared memory");
     for (uint64_t block; (block = grid.next_block.fetch_add(1)) < grid.blocks;) {
         const uint64_t row = block / launch.grid.x;
+        enter_gate();
         run_block(launch, {(uint32_t)(block % launch.grid.x), (uint32_t)(row % launch.grid.y),
                            (uint32_t)(row / launch.grid.y)});
+        leave_gate();
     }
     free(worker->shared);
     worker->launch = nullptr;

@@ -21,6 +21,10 @@ size_t device_memory() {
     return (size_t)setting("SEMFOCUS_EMULATE_MEMORY", 1ULL << 30);
 }
 
+int multiprocessors() {
+    return (int)setting("SEMFOCUS_EMULATE_PROCESSORS", 132);
+}
+
 cudaError_t noted(cudaError_t error) {
     if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
     return error;
@@ -101,7 +105,6 @@ static const Attribute attributes[] = {
     {cudaDevAttrMaxSharedMemoryPerBlock, SHARED_BY_DEFAULT},
     {cudaDevAttrWarpSize, 32},
     {cudaDevAttrClockRate, 1000000},
-    {cudaDevAttrMultiProcessorCount, MULTIPROCESSORS},
     {cudaDevAttrComputeCapabilityMajor, COMPUTE_MAJOR},
     {cudaDevAttrComputeCapabilityMinor, COMPUTE_MINOR},
     {cudaDevAttrMaxSharedMemoryPerMultiprocessor, MOST_SHARED + 1024},
@@ -149,12 +152,22 @@ cudaError_t cudaGetDevice(int *device) {
 
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device) {
     EMULATOR_TRY(check_device(device));
+    if (attribute == cudaDevAttrMultiProcessorCount) {
+        *value = multiprocessors();
+        return cudaSuccess;
+    }
     for (const Attribute &known : attributes)
         if (known.attribute == attribute) {
             *value = known.value;
             return cudaSuccess;
         }
     return noted(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device) {
+    EMULATOR_TRY(check_device(device));
+    snprintf(id, (size_t)size, "0000:%02x:00.0", (unsigned)device);
+    return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
@@ -167,7 +180,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
     properties->sharedMemPerMultiprocessor = MOST_SHARED + 1024;
     properties->major = COMPUTE_MAJOR;
     properties->minor = COMPUTE_MINOR;
-    properties->multiProcessorCount = MULTIPROCESSORS;
+    properties->multiProcessorCount = multiprocessors();
     properties->maxThreadsPerBlock = MOST_THREADS_PER_BLOCK;
     properties->warpSize = 32;
     return cudaSuccess;

@@ -22,7 +22,7 @@
  * Failures on purpose, as environment variables: SEMFOCUS_EMULATE_NO_DEVICE (there is no GPU),
  * SEMFOCUS_EMULATE_OLD_DRIVER, SEMFOCUS_EMULATE_MEMORY (bytes of device memory, default 1 GiB),
  * SEMFOCUS_EMULATE_LOST_AFTER (so many kernels run; from then on every call fails), SEMFOCUS_EMULATE_DEVICES (how many
- * GPUs, default 1). */
+ * GPUs, default 1), SEMFOCUS_EMULATE_PROCESSORS (multiprocessors of each, default 132). */
 #ifndef EMULATOR_EMULATOR_H
 #define EMULATOR_EMULATOR_H
 

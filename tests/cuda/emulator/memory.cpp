@@ -11,6 +11,7 @@
 namespace emulator {
 
 enum { PINNED = -1, NOWHERE = -2 };
+enum { WORD = 8 }; /* bytes that are written at once */
 
 struct Allocation {
     size_t bytes;
@@ -89,7 +90,12 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind
         const auto taken = std::make_shared<std::vector<char>>(first, first + bytes);
         submit(stream, [=] { memcpy(to, taken->data(), bytes); });
     } else {
-        submit(stream, [=] { memmove(to, from, bytes); });
+        submit(stream, [=] {
+            if (to_place >= 0 && bytes <= WORD) /* the lanes of a warp read a word at the same time: all see the same */
+                between_blocks([=] { memmove(to, from, bytes); });
+            else
+                memmove(to, from, bytes);
+        });
     }
     if (to_place == NOWHERE) wait_for(stream);
     return cudaSuccess;

@@ -11,7 +11,6 @@ namespace emulator {
 enum {
     COMPUTE_MAJOR = 9,
     COMPUTE_MINOR = 0,
-    MULTIPROCESSORS = 132,
     SHARED_BY_DEFAULT = 48 * 1024,
     MOST_SHARED = 227 * 1024, /* what a kernel may reserve */
     MOST_THREADS_PER_BLOCK = 1024,
@@ -22,6 +21,7 @@ enum {
 /* A number from the environment. */
 unsigned long long setting(const char *name, unsigned long long otherwise);
 size_t device_memory();
+int multiprocessors();
 
 /* Remembers an error for cudaGetLastError(). */
 cudaError_t noted(cudaError_t error);
@@ -47,6 +47,8 @@ void submit(cudaStream_t stream, Work work);
 void wait_for(cudaStream_t stream);
 void wait_for_all_streams();
 bool recording_in_this_thread();
+/* While no block of threads runs. */
+void between_blocks(const std::function<void()> &what);
 
 } // namespace emulator
 

@@ -87,6 +87,7 @@ cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaDeviceReset(void);

@@ -142,6 +142,14 @@ function svg(name, attributes, text) {
   return made;
 }
 
+/* What an axis shows: percents in whole tens, losses from 0 on. */
+function span(values, percents) {
+  const least = values.reduce((a, b) => Math.min(a, b)), most = values.reduce((a, b) => Math.max(a, b));
+  if (!percents) return [Math.min(least, 0), Math.max(most, 1e-9)];
+  const low = 10 * Math.floor(Math.min(least, 99) / 10);
+  return [low, Math.max(10 * Math.ceil(most / 10), low + 10)];
+}
+
 function drawCurves(title, unit, train, heldout) {
   const figure = element("figure");
   const caption = element("figcaption");
@@ -150,8 +158,7 @@ function drawCurves(title, unit, train, heldout) {
   reading.setAttribute("role", "status");
   const drawing = svg("svg", { class: "figure", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", tabindex: "0",
     "aria-label": `${title}: ${train.length} epochs, last ${train.at(-1)}${unit} training, ${heldout.at(-1)}${unit} held out. Arrow keys read values.` });
-  const values = [...train, ...heldout];
-  const low = unit ? 0 : Math.min(...values, 0), high = unit ? 100 : Math.max(...values, low + 1e-9);
+  const [low, high] = span([...train, ...heldout], unit !== "");
   const x = (i) => LEFT + (train.length > 1 ? i / (train.length - 1) : 0.5) * (WIDTH - LEFT - RIGHT);
   const y = (value) => TOP + (1 - (value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   drawing.append(svg("rect", { class: "frame", x: LEFT, y: TOP, width: WIDTH - LEFT - RIGHT, height: HEIGHT - TOP - BOTTOM }));
@@ -163,7 +170,9 @@ function drawCurves(title, unit, train, heldout) {
     svg("text", { x: WIDTH - RIGHT, y: HEIGHT - BOTTOM + 18, "text-anchor": "end" }, String(train.length)),
     svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, "epoch"));
   const path = (curve) => curve.map((value, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(value).toFixed(1)}`).join("");
-  drawing.append(svg("path", { class: "train", d: path(train) }), svg("path", { class: "heldout", d: path(heldout) }));
+  const last = train.length - 1; // a dot, because one epoch makes no line
+  for (const [name, curve] of [["train", train], ["heldout", heldout]])
+    drawing.append(svg("path", { class: name, d: path(curve) }), svg("circle", { class: `${name} last`, cx: x(last), cy: y(curve[last]), r: 3 }));
   const cursor = svg("path", { class: "cursor", d: "" });
   drawing.append(cursor);
   let at = train.length - 1;

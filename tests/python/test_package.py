@@ -106,7 +106,8 @@ class Training(InFolder):
     def test_interrupt_checkpoints_and_raises(self):
         script = Path(self.folder) / "long.py"
         script.write_text(f"""
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which Python does not do where a shell started it in the background
 sys.path.insert(0, {str(Path(semfocus.__file__).parents[1])!r})
 import semfocus
 def tell(event):

@@ -98,6 +98,9 @@ class LivePage(ServeCase):
         reading = self.text("#one-curves .reading")
         self.assertIn("epoch 1: ", reading)
         self.assertIn(f"{run['curve'][0]['tr-ac']:g} %", reading)
+        low, _, high = self.js("return [...document.querySelectorAll('#one-curves svg')[0].querySelectorAll('text')].slice(0, 3).map((text) => Number(text.textContent))")
+        values = [row[name] for row in run["curve"] for name in ("tr-ac", "va-ac")]
+        self.assertEqual((low, high), (min(values) // 10 * 10, max(-(-max(values) // 10) * 10, min(values) // 10 * 10 + 10)))
         self.check_console()
 
     def test_text_can_be_read(self):

@@ -28,16 +28,16 @@ __device__ inline bool head_of(Head &head, const Member &m, const Shape &s, cons
     if (head.n >= sequences_of(m, pass)) return false;
     const Trace &t = m.traces[pass.training ? block : 0];
     const size_t first = (size_t)head.n * m.T;
-    head.stride = 3 * s.HCp;
-    head.q = t.qkv + first * head.stride + head.h * s.Cp;
-    head.k = head.q + s.HCp;
-    head.v = head.k + s.HCp;
-    head.context = t.context + first * s.HCp + head.h * s.Cp;
+    head.stride = 3 * s.HDp;
+    head.q = t.qkv + first * head.stride + head.h * s.Dp;
+    head.k = head.q + s.HDp;
+    head.v = head.k + s.HDp;
+    head.context = t.context + first * s.HDp + head.h * s.Dp;
     if (!pass.training) return true;
-    head.dcontext = t.dcontext + first * s.HCp + head.h * s.Cp;
-    head.dq = t.dqkv + first * head.stride + head.h * s.Cp;
-    head.dk = head.dq + s.HCp;
-    head.dv = head.dk + s.HCp;
+    head.dcontext = t.dcontext + first * s.HDp + head.h * s.Dp;
+    head.dq = t.dqkv + first * head.stride + head.h * s.Dp;
+    head.dk = head.dq + s.HDp;
+    head.dv = head.dk + s.HDp;
     return true;
 }
 

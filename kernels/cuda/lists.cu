@@ -108,7 +108,7 @@ static __global__ void __launch_bounds__(LIST_THREADS) list_queries(const Member
             place += count;
         }
     }
-    if (threadIdx.x == 0 && low + RANGE >= m.T) offsets[m.T] = m.kept;
+    if (threadIdx.x == 0 && low + RANGE >= m.T) offsets[m.T] = below + here;
     __syncthreads();
     place_keys(t.key_places + (size_t)slot * m.kept, counts[warp], share, low);
 }

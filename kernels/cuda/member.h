@@ -25,6 +25,7 @@ enum {
     SF_CUDA_WHOLE_SCRATCH = 5 * SF_CUDA_WHOLE_TILE + 2 * SF_CUDA_WHOLE_ROWS
 };
 
+enum { SF_CUDA_MEAN, SF_CUDA_LAST, SF_CUDA_CLS, SF_CUDA_EACH }; /* readouts, as sf_readout */
 enum { SF_CUDA_DENSE, SF_CUDA_BY_PATTERN, SF_CUDA_BY_LARGEST, SF_CUDA_BY_SMALLEST, SF_CUDA_BY_CHANCE };
 
 /* What only feeds products lies as products take it where they are computed on tensor cores: rounded, as bf16 if that
@@ -33,14 +34,14 @@ typedef struct sf_cuda_trace {                            /* of one block; R = c
     float *input;                                         /* [R,Cp], where the norm comes after, or on tensor cores */
     float *mean1;                                         /* [R], on tensor cores */
     float *normed1, *rstd1;                               /* [R,Cp], [R] */
-    float *qkv;                                           /* [R,3 HCp] */
+    float *qkv;                                           /* [R,3 HDp] */
     float2 *stats;                                        /* [sequences,H,T]: largest score, 1 / total; dense only */
     uint32_t *kept_weights;                               /* [sequences,H,T/16,T/64,32], dense on tensor cores */
     uint32_t *keys;                                       /* [sequences,H,T,K], chosen while training */
     uint32_t *key_offsets, *key_places;                   /* [sequences,H,T+1], [sequences,H,kept]: who chose a key */
     float *weights, *factors;                             /* [sequences,H,kept]: of the kept keys */
     float *dscores;                                       /* [sequences,H,kept] */
-    float *context;                                       /* [R,HCp] */
+    float *context;                                       /* [R,HDp] */
     float *normed2, *rstd2;                               /* [R,Cp], [R] */
     float *hidden;                                        /* [R,Fp] */
     uint64_t *kept_attention, *kept_hidden, *kept_mlp;    /* [R,words] */
@@ -53,15 +54,18 @@ typedef struct sf_cuda_rates { /* of one step */
 } sf_cuda_rates;
 
 typedef struct sf_cuda_split {
-    const int32_t *tokens; /* [count,T], padding and global tokens included */
-    const int32_t *labels; /* [count] */
+    const int32_t *tokens;    /* [count,T], padding and global tokens included */
+    const int32_t *labels;    /* [count], or [count,T] under the readout `each`; below 0: none */
+    const uint32_t *last;     /* [count]: the position that is read; the readout `last` alone */
+    const uint32_t *labelled; /* [count]: how many labels a sequence has; the readout `each` alone */
     uint32_t count;
 } sf_cuda_split;
 
 typedef struct sf_cuda_member {
     /* shape */
-    uint32_t V, T, C, Cp, F, Fp, H, HCp, L, classes, size;
-    uint32_t activation;
+    uint32_t V, T, C, Cp, F, Fp, H, D, Dp, HDp, L, classes, size;
+    uint32_t activation, readout; /* SF_CUDA_MEAN .. */
+    bool tied;                    /* head_weight is embedding */
     bool pre_norm;
     bool on_tensor_cores; /* its products, in kernels of their own */
     float score_scale, embedding_scale;
@@ -93,10 +97,14 @@ typedef struct sf_cuda_member {
     float *chunks;           /* [chunks,size] */
     double *squares;         /* [stretches] */
     double *losses;          /* [sequences] */
-    uint8_t *correct;        /* [sequences] */
+    uint32_t *correct;       /* [sequences] */
     double *pooled, *slopes; /* [sequences,C], [sequences,classes] */
-    float *logits;           /* [sequences,classes] */
-    float *x, *dx;           /* [R,Cp] */
+    float *logits;        /* [sequences,classes]; readout `each`: [T,classes] of one sequence, if it only evaluates */
+    double *row_losses;   /* [R], readout `each`, as the next two */
+    float4 *row_slopes;   /* [R]: what turns logits into their gradients (kernels/cuda/each.cuh) */
+    uint8_t *row_correct; /* [R] */
+    uint32_t labelled;    /* labels of the batch under way, readout `each` */
+    float *x, *dx;        /* [R,Cp] */
     uint64_t *kept_embedding;
     sf_cuda_trace *traces; /* [L] */
     uint32_t epoch, step;  /* the step under way, from 0 */

@@ -46,7 +46,7 @@ static void lay_out_trace(sf_cuda_trace *t, device_arena *arena, const member_me
     TAKE(t->normed1, normed1 ? R * m->Cp : 0);
     TAKE(t->mean1, tensor ? R : 0);
     TAKE(t->rstd1, R);
-    TAKE_STORED(t->qkv, R * 3 * m->HCp);
+    TAKE_STORED(t->qkv, R * 3 * m->HDp);
     TAKE(t->stats, dense ? slots * m->T : 0);
     TAKE(t->kept_weights, slots * words);
     TAKE(t->keys, chosen ? slots * m->kept : 0);
@@ -55,7 +55,7 @@ static void lay_out_trace(sf_cuda_trace *t, device_arena *arena, const member_me
     TAKE(t->weights, dense ? 0 : slots * m->kept);
     TAKE(t->factors, dense ? 0 : slots * m->kept);
     TAKE(t->dscores, dense || (G == 0 && !many) ? 0 : slots * m->kept); /* where many are chosen, scores pass here */
-    TAKE_STORED(t->context, R * m->HCp);
+    TAKE_STORED(t->context, R * m->HDp);
     TAKE(t->normed2, R * m->Cp);
     TAKE(t->rstd2, R);
     TAKE(t->hidden, R * m->Fp);
@@ -65,8 +65,8 @@ static void lay_out_trace(sf_cuda_trace *t, device_arena *arena, const member_me
     TAKE_STORED(t->dmlp, G * m->Cp);
     TAKE_STORED(t->dhidden, G * m->Fp);
     TAKE_STORED(t->dattention, G * m->Cp);
-    TAKE_STORED(t->dqkv, G * 3 * m->HCp);
-    TAKE_STORED(t->dcontext, G * m->HCp);
+    TAKE_STORED(t->dqkv, G * 3 * m->HDp);
+    TAKE_STORED(t->dcontext, G * m->HDp);
     if (!normed1) t->normed1 = NULL;
     if (words == 0) t->kept_weights = NULL;
 }
@@ -122,7 +122,13 @@ static void lay_out(member_memory *memory, device_arena *arena) {
     TAKE(m->correct, m->sequences);
     TAKE(m->pooled, (size_t)m->sequences * m->C);
     TAKE(m->slopes, (size_t)m->sequences * m->classes);
-    TAKE(m->logits, (size_t)m->sequences * m->classes);
+    const bool each = m->readout == SF_CUDA_EACH;
+    const size_t rows = each ? (size_t)m->sequences * m->T : 0;
+    TAKE(m->logits,
+         (each ? m->T : (size_t)m->sequences) * (each && memory->role != SF_CUDA_EVALUATES ? 0 : m->classes));
+    TAKE(m->row_losses, rows);
+    TAKE(m->row_slopes, memory->role != SF_CUDA_EVALUATES ? rows : 0);
+    TAKE(m->row_correct, rows);
     TAKE(m->offsets, offsets);
     TAKE(m->pattern, kept);
     TAKE(m->key_offsets, kept > 0 ? m->T + 1 : 0);
@@ -131,7 +137,9 @@ static void lay_out(member_memory *memory, device_arena *arena) {
     TAKE(m->positions, (size_t)m->T * m->Cp);
     for (size_t i = 0; i < 2; i++) {
         TAKE(m->splits[i].tokens, (size_t)m->splits[i].count * m->T);
-        TAKE(m->splits[i].labels, m->splits[i].count);
+        TAKE(m->splits[i].labels, m->splits[i].count * sf_cuda_labels(m));
+        TAKE(m->splits[i].last, m->readout == SF_CUDA_LAST ? m->splits[i].count : 0);
+        TAKE(m->splits[i].labelled, each ? m->splits[i].count : 0);
     }
     TAKE(memory->order, m->splits[0].count);
     TAKE(memory->rates, m->splits[0].count / m->batch + 1);
@@ -159,13 +167,23 @@ static uint32_t selection_of(const sf_attention *attention) {
 static bool taken_whole(const sf_shape *s, size_t kept) {
     const bool fits = s->T > 1 && s->T <= SF_CUDA_WHOLE_LENGTH && s->V <= SF_CUDA_WHOLE_VOCABULARY;
     const bool of_the_paper = s->C == SF_CUDA_WHOLE_WIDTH && s->F == SF_CUDA_WHOLE_WIDTH && s->H == 1;
-    return fits && of_the_paper && !s->attention.causal && SF_CUDA_WHOLE_ROWS / s->T * kept <= SF_CUDA_WHOLE_MATRIX;
+    return fits && of_the_paper && s->D == s->C && s->readout == SF_READ_MEAN && !s->tied && !s->attention.causal &&
+           SF_CUDA_WHOLE_ROWS / s->T * kept <= SF_CUDA_WHOLE_MATRIX;
+}
+
+/* Causal models keep fewer for the first queries, in lists of the same length. */
+static bool lists_causally(const sf_attention *attention) {
+    return attention->causal && selection_of(attention) > SF_CUDA_BY_PATTERN;
+}
+
+static size_t kept_per_query(const sf_shape *s) {
+    return sf_smaller(s->attention.k, s->T);
 }
 
 static sf_status count_kept(size_t *out, const sf_shape *s) {
     sf_pattern pattern = {0};
-    *out = 0;
-    if (selection_of(&s->attention) == SF_CUDA_DENSE) return SF_OK;
+    *out = lists_causally(&s->attention) ? s->T * kept_per_query(s) : 0;
+    if (selection_of(&s->attention) == SF_CUDA_DENSE || lists_causally(&s->attention)) return SF_OK;
     SF_TRY(sf_pattern_create(&pattern, &s->attention, s->T));
     *out = pattern.offsets[s->T];
     sf_pattern_destroy(&pattern);
@@ -195,7 +213,6 @@ static sf_status check_mechanism(const sf_attention *a) {
         return no_kernel_for("selector", a->selector->name);
     if (a->transforms[0].part != NULL) return no_kernel_for("score transform", a->transforms[0].part->name);
     if (a->straight_through) return no_kernel_for("extra", sf_extra_st.name);
-    if (a->causal && selection_of(a) != SF_CUDA_DENSE && !by_pattern) return no_kernel_for("setting", "causal");
     if (!by_pattern && a->globals > 0) return no_kernel_for("extra", sf_extra_global.name);
     if (sf_attention_has_extras(a) && (!by_pattern || selection_of(a) != SF_CUDA_BY_PATTERN))
         return no_kernel_for("extra", a->extras[0].part->name);
@@ -208,9 +225,9 @@ sf_status sf_cuda_supports(const sf_shape *s, sf_precision precision) {
         [SF_READ_MEAN] = "mean", [SF_READ_LAST] = "last", [SF_READ_CLS] = "cls", [SF_READ_EACH] = "each"};
     SF_TRY(check_mechanism(&s->attention));
     if (s->attention.causal && precision != SF_F32) return no_kernel_for("setting", "causal");
-    if (s->tied) return no_kernel_for("setting", "tie-weights");
-    if (s->D != s->C) return no_kernel_for("setting", "head-width");
-    if (s->readout != SF_READ_MEAN) return no_kernel_for("readout", readouts[s->readout]);
+    if (s->tied && precision != SF_F32) return no_kernel_for("setting", "tie-weights");
+    if (s->D != s->C && precision != SF_F32) return no_kernel_for("setting", "head-width");
+    if (s->readout != SF_READ_MEAN && precision != SF_F32) return no_kernel_for("readout", readouts[s->readout]);
     if (sf_cuda_rows_shared((uint32_t)sf_padded(s->C), (uint32_t)sf_padded(s->F)) > MOST_SHARED)
         return sf_fail(SF_UNSUPPORTED, "width %zu with mlp-width %zu is too wide for the CUDA kernels", s->C, s->F);
     if (precision != SF_F32 && !fits_tensor_cores(s))
@@ -252,20 +269,24 @@ static void describe(sf_cuda_member *m, const sf_cuda_model *model, size_t kept)
         .F = (uint32_t)s->F,
         .Fp = (uint32_t)sf_padded(s->F),
         .H = (uint32_t)s->H,
-        .HCp = (uint32_t)(s->H * sf_padded(s->C)),
+        .D = (uint32_t)s->D,
+        .Dp = (uint32_t)sf_padded(s->D),
+        .HDp = (uint32_t)(s->H * sf_padded(s->D)),
         .L = (uint32_t)s->L,
         .classes = (uint32_t)s->classes,
         .size = (uint32_t)model->model->size,
         .activation = (uint32_t)s->activation,
+        .readout = (uint32_t)s->readout,
+        .tied = s->tied,
         .pre_norm = s->norm == SF_PRE_NORM,
-        .score_scale = (float)(s->inverse_temperature / sqrt((double)s->C)),
+        .score_scale = (float)(s->inverse_temperature / sqrt((double)s->D)),
         .embedding_scale = (float)sqrt((double)s->C),
         .embedding = (uint32_t)sf_model_embedding(model->model)->offset,
         .head_weight = (uint32_t)head[0].offset,
         .head_bias = (uint32_t)head[1].offset,
         .selection = selection_of(&s->attention),
         .causal = s->attention.causal,
-        .K = (uint32_t)sf_smaller(s->attention.k, s->T),
+        .K = (uint32_t)kept_per_query(s),
         .kept = (uint32_t)kept,
         .is_whole = model->role != SF_CUDA_OBSERVES && taken_whole(s, kept), /* it leaves nothing to observe */
         .seed = model->seed,
@@ -276,7 +297,8 @@ static void describe(sf_cuda_member *m, const sf_cuda_model *model, size_t kept)
     sf_cuda_describe_optimizer(m, model);
     m->on_tensor_cores = !m->is_whole && model->precision != SF_F32;
     for (size_t i = 0; i < SF_CUDA_BLOCK_PARAMS; i++) m->block_params[i] = (uint32_t)block[i].offset;
-    m->block_size = (uint32_t)((s->L > 1 ? sf_model_block(model->model, 1)->offset : head->offset) - block->offset);
+    const size_t next = s->L > 1 ? sf_model_block(model->model, 1)->offset : sf_model_head_offset(model->model);
+    m->block_size = (uint32_t)(next - block->offset);
     m->splits[0].count = (uint32_t)model->training.count;
     m->splits[1].count = (uint32_t)model->heldout.count;
     const size_t most = sf_larger(model->training.count, model->heldout.count);
@@ -304,6 +326,15 @@ static void invert(uint32_t *key_offsets /* [T+1] */, uint32_t *queries, uint32_
     /* every end became its beginning: shift them back */
     for (size_t j = 0; j < T; j++) key_offsets[j] = key_offsets[j + 1];
     key_offsets[T] = (uint32_t)pattern->offsets[T];
+}
+
+static sf_status copy_causal_offsets(const sf_cuda_member *m) {
+    uint32_t *offsets = NULL;
+    SF_TRY(SF_NEW(&offsets, (size_t)m->T + 1));
+    for (size_t i = 0; i <= m->T; i++) offsets[i] = (uint32_t)(i * m->K);
+    const sf_status status = sf_cuda_copy_in((void *)m->offsets, offsets, ((size_t)m->T + 1) * sizeof *offsets);
+    sf_release(offsets);
+    return status;
 }
 
 static sf_status copy_pattern(const sf_cuda_member *m, const sf_pattern *pattern) {
@@ -358,13 +389,42 @@ static sf_status copy_weights(const sf_cuda_member *m, const sf_cuda_model *mode
     return status;
 }
 
+/* labelled: [count]; returns their sum. */
+static size_t count_labels(uint32_t *labelled, const int32_t *labels /* [count,T] */, size_t count, size_t T) {
+    size_t all = 0;
+    for (size_t n = 0; n < count; n++) {
+        labelled[n] = 0;
+        for (size_t t = 0; t < T; t++) labelled[n] += labels[n * T + t] != SF_NO_LABEL;
+        all += labelled[n];
+    }
+    return all;
+}
+
+static sf_status copy_set(size_t *labelled, const sf_cuda_member *m, const sf_cuda_split *split,
+                          const sf_cuda_set *set) {
+    const size_t count = set->count;
+    uint32_t *each = NULL;
+    *labelled = count;
+    SF_TRY(sf_cuda_copy_in((void *)split->tokens, set->tokens, count * m->T * sizeof *set->tokens));
+    SF_TRY(sf_cuda_copy_in((void *)split->labels, set->labels, count * sf_cuda_labels(m) * sizeof *set->labels));
+    if (m->readout == SF_CUDA_LAST) return sf_cuda_copy_in((void *)split->last, set->last, count * sizeof *set->last);
+    if (m->readout != SF_CUDA_EACH) return SF_OK;
+    SF_TRY(SF_NEW(&each, count));
+    *labelled = count_labels(each, set->labels, count, m->T);
+    const sf_status status = sf_cuda_copy_in((void *)split->labelled, each, count * sizeof *each);
+    sf_release(each);
+    return status;
+}
+
 sf_status sf_cuda_member_fill(member_memory *memory, const sf_cuda_model *model) {
     sf_cuda_member *m = &memory->device;
     const sf_shape *s = &model->model->shape;
     sf_pattern pattern = {0};
     SF_TRY(sf_cuda_supports(s, model->precision));
-    if (selection_of(&s->attention) != SF_CUDA_DENSE) SF_TRY(sf_pattern_create(&pattern, &s->attention, s->T));
-    describe(m, model, pattern.offsets != NULL ? pattern.offsets[s->T] : 0);
+    const bool listed = lists_causally(&s->attention);
+    if (selection_of(&s->attention) != SF_CUDA_DENSE && !listed)
+        SF_TRY(sf_pattern_create(&pattern, &s->attention, s->T));
+    describe(m, model, pattern.offsets != NULL ? pattern.offsets[s->T] : listed ? s->T * kept_per_query(s) : 0);
     memory->moments = model->moments;
     memory->role = model->role;
     memory->precision = model->precision;
@@ -381,15 +441,13 @@ sf_status sf_cuda_member_fill(member_memory *memory, const sf_cuda_model *model)
         if (model->training.tokens != NULL) status = copy_weights(m, model);
     }
     if (status == SF_OK && pattern.offsets != NULL) status = copy_pattern(m, &pattern);
+    if (status == SF_OK && listed) status = copy_causal_offsets(m);
     const bool masked = m->is_whole && m->selection == SF_CUDA_BY_PATTERN;
     if (status == SF_OK && pattern.offsets != NULL && masked) status = copy_masks(m, &pattern);
     if (status == SF_OK) status = copy_positions(m);
     const sf_cuda_set *sets[] = {&model->training, &model->heldout};
-    for (size_t i = 0; i < 2 && status == SF_OK && sets[i]->tokens != NULL; i++) {
-        status = sf_cuda_copy_in((void *)m->splits[i].tokens, sets[i]->tokens, sets[i]->count * s->T * sizeof(int32_t));
-        if (status == SF_OK)
-            status = sf_cuda_copy_in((void *)m->splits[i].labels, sets[i]->labels, sets[i]->count * sizeof(int32_t));
-    }
+    for (size_t i = 0; i < 2 && status == SF_OK && sets[i]->tokens != NULL; i++)
+        status = copy_set(&memory->labelled[i], m, &m->splits[i], sets[i]);
     if (status == SF_OK && !m->is_whole)
         status = sf_cuda_copy_in(m->traces, memory->traces, s->L * sizeof *memory->traces);
     sf_pattern_destroy(&pattern);

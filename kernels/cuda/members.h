@@ -18,6 +18,7 @@ typedef struct member_memory { /* one member's */
     sf_cuda_rates *rates;
     float *before[1 + MOST_MOMENTS]; /* weights and moments as they were before the epoch under way */
     size_t moments;
+    size_t labelled[2]; /* labels of each split */
     bool prepared;
 } member_memory;
 
@@ -35,6 +36,15 @@ struct sf_cuda_fleet {
 
 sf_status sf_cuda_ok(cudaError_t error, const char *what);
 sf_status sf_cuda_copy_in(void *to, const void *from, size_t bytes);
+
+/* How many labels a sequence of the member has, of which some may be SF_NO_LABEL. */
+static inline size_t sf_cuda_labels(const sf_cuda_member *m) {
+    return m->readout == SF_CUDA_EACH ? m->T : 1;
+}
+/* Whether keys are chosen by score or by chance among those up to the query: K of each, or all of them. */
+static inline bool sf_cuda_lists_causally(const sf_cuda_member *m) {
+    return m->causal && m->selection != SF_CUDA_DENSE && m->selection != SF_CUDA_BY_PATTERN;
+}
 
 sf_status sf_cuda_member_fill(member_memory *memory, const sf_cuda_model *model);
 void sf_cuda_member_close(member_memory *memory);

@@ -112,7 +112,7 @@ static __global__ void __launch_bounds__(THREADS)
     const Member &m = members[blockIdx.y];
     const Shape s = shape_of<PAPER>(m);
     Head head;
-    if (m.selection == DENSE || !head_of(head, m, s, pass, block)) return;
+    if (m.selection < BY_PATTERN || !head_of(head, m, s, pass, block)) return;
     const Trace &t = m.traces[pass.training ? block : 0];
     const uint32_t first = head.tile * TILE, queries = left_of(m.T, first);
     float *left = shared, *right = left + TILE * LD, *scores = right + TILE * LD;
@@ -163,7 +163,7 @@ static __global__ void __launch_bounds__(THREADS)
     const Member &m = members[blockIdx.y];
     const Shape s = shape_of<PAPER>(m);
     Head head;
-    if (m.selection == DENSE || !head_of(head, m, s, pass, block)) return;
+    if (m.selection < BY_PATTERN || !head_of(head, m, s, pass, block)) return;
     const Trace &t = m.traces[block];
     const uint32_t first = head.tile * TILE, queries = left_of(m.T, first);
     const uint32_t lane = threadIdx.x % 32, half = lane / 16, threshold = threshold_of(m, pass);
@@ -219,7 +219,7 @@ static __global__ void __launch_bounds__(THREADS)
     const Member &m = members[blockIdx.y];
     const Shape s = shape_of<PAPER>(m);
     Head head;
-    if (m.selection == DENSE || !head_of(head, m, s, pass, block)) return;
+    if (m.selection < BY_PATTERN || !head_of(head, m, s, pass, block)) return;
     const Trace &t = m.traces[block];
     const uint32_t first = head.tile * TILE, keys = left_of(m.T, first), threshold = threshold_of(m, pass);
     const uint32_t lane = threadIdx.x % 32;

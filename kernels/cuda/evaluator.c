@@ -9,6 +9,7 @@
 #include "base/stop.h"
 #include "base/threads.h"
 #include "kernels/cuda/members.h"
+#include "kernels/cuda/observed.h"
 
 enum { MOST_MODELS = 512, EVALUATED_ROWS = 1 << 20, OBSERVED_ROWS = 1 << 15 }; /* rows of all models at a time */
 static const double share_of_memory = 0.8;                                     /* of what is free */
@@ -31,6 +32,7 @@ struct sf_cuda_evaluator {
     size_t *offsets;           /* [T+1] of these */
     float *noise[2];           /* [sequences * T, Cp] on the device and on the host; NULL until they are needed */
     sf_pattern pattern;        /* of observations */
+    sf_cuda_keeper **keepers;  /* [workers], where the device stores no lists; else NULL */
     seen_block seen;
     const atomic_int *stop; /* may be NULL */
 };
@@ -79,6 +81,8 @@ void sf_cuda_evaluator_close(sf_cuda_evaluator *e) {
     sf_cuda_fleet_close(e->fleet);
     cudaFree(e->noise[0]);
     sf_pattern_destroy(&e->pattern);
+    for (size_t i = 0; e->keepers != NULL && i < e->needs.workers; i++) sf_cuda_keeper_close(e->keepers[i]);
+    sf_release(e->keepers);
     sf_release(e->noise[1]);
     sf_release(e->members);
     sf_release(e->losses);
@@ -123,6 +127,20 @@ static sf_status count_causally(sf_cuda_evaluator *e, const sf_cuda_member *m) {
     return SF_OK;
 }
 
+/* Whether a view has kept keys: as on the CPU, short lists by position have not. */
+static bool chooses(const sf_shape *s) {
+    const sf_attention *a = &s->attention;
+    return sf_attention_selects_by(a) != SF_BY_POSITION || sf_attention_keeps_visible(a) ||
+           sf_attention_score_steps(a) > 0 || a->straight_through;
+}
+
+static sf_status open_keepers(sf_cuda_evaluator *e, const sf_cuda_member *m) {
+    SF_TRY(SF_NEW(&e->keepers, e->needs.workers));
+    for (size_t i = 0; i < e->needs.workers; i++)
+        SF_TRY(sf_cuda_keeper_open(&e->keepers[i], &e->needs.model->shape, m->score_scale));
+    return SF_OK;
+}
+
 static sf_status open_observation(sf_cuda_evaluator *e) {
     const sf_shape *s = &e->needs.model->shape;
     const sf_cuda_member *m = &e->fleet->members[0].device;
@@ -135,9 +153,10 @@ static sf_status open_observation(sf_cuda_evaluator *e) {
     SF_TRY(SF_NEW(&seen->attention_rstd, R));
     SF_TRY(SF_NEW(&seen->mlp_rstd, R));
     if (sf_cuda_lists_causally(m)) SF_TRY(count_causally(e, m));
-    if (m->selection != SF_CUDA_DENSE && e->counts == NULL) SF_TRY(sf_pattern_create(&e->pattern, &s->attention, s->T));
-    if (m->selection != SF_CUDA_DENSE && m->selection != SF_CUDA_BY_PATTERN)
-        SF_TRY(SF_NEW(&seen->keys, e->sequences * s->H * m->kept));
+    if (m->selection == SF_CUDA_BY_PARTS && chooses(s)) SF_TRY(open_keepers(e, m));
+    if (m->selection != SF_CUDA_DENSE && e->counts == NULL && e->keepers == NULL)
+        SF_TRY(sf_pattern_create(&e->pattern, &s->attention, s->T));
+    if (m->selection > SF_CUDA_BY_PATTERN) SF_TRY(SF_NEW(&seen->keys, e->sequences * s->H * m->kept));
     return sf_threads_start(e->needs.workers);
 }
 
@@ -423,13 +442,19 @@ static sf_attention_view view_of(const sf_cuda_evaluator *e, size_t block, size_
                                .mlp_rstd = seen->mlp_rstd + row};
 }
 
-static void show_block(const sf_cuda_evaluator *e, const sf_observer *observer, size_t block, size_t first,
-                       size_t count) {
+static void show_block(const sf_cuda_evaluator *e, const sf_observer *observer, const sf_moment *moment, size_t block,
+                       size_t first, size_t count) {
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)e->needs.workers) if (e->needs.workers > 1)
     for (size_t n = 0; n < count; n++) {
         if (sf_stop_asked(e->stop)) continue;
-        const sf_attention_view view = view_of(e, block, first, n);
-        observer->observe(observer->context, e->needs.workers > 1 ? (size_t)omp_get_thread_num() : 0, &view);
+        sf_attention_view view = view_of(e, block, first, n);
+        const size_t worker = e->needs.workers > 1 ? (size_t)omp_get_thread_num() : 0;
+        if (e->keepers != NULL) {
+            view.keep = sf_cuda_keeper_keep;
+            view.keeper = e->keepers[worker];
+            sf_cuda_keeper_look(e->keepers[worker], &view, moment, first + n);
+        }
+        observer->observe(observer->context, worker, &view);
     }
 }
 
@@ -446,7 +471,7 @@ sf_status sf_cuda_evaluator_observe(sf_cuda_evaluator *e, const sf_observer *obs
         SF_TRY(train(e, batch, first, count, moment, false));
         for (size_t block = 0; block < model->shape.L; block++) {
             SF_TRY(fetch_block(e, block, count));
-            show_block(e, observer, block, first, count);
+            show_block(e, observer, moment, block, first, count);
         }
     }
     return sf_stop_asked(e->stop) ? sf_fail(SF_INTERRUPTED, "stopped on request") : SF_OK;

@@ -64,10 +64,17 @@ sf_status sf_cuda_fleet_measure(sf_cuda_fleet *fleet) {
         if (m->selection == SF_CUDA_BY_LARGEST || m->selection == SF_CUDA_BY_SMALLEST)
             launch.most_chosen = most(launch.most_chosen, m->K);
         launch.dense |= m->selection == SF_CUDA_DENSE;
-        launch.kept |= m->selection != SF_CUDA_DENSE;
+        launch.kept |= m->selection > SF_CUDA_BY_PARTS;
         launch.placed |= m->selection == SF_CUDA_BY_PATTERN || m->selection == SF_CUDA_BY_CHANCE;
         launch.paper &= m->C == 64 && m->F == 64 && m->H == 1 && m->D == 64;
         launch.on_tensor_cores &= m->on_tensor_cores;
+        launch.turns |= m->angles != NULL || m->norm_factors[0] != 0;
+        if (m->selection == SF_CUDA_BY_PARTS) {
+            launch.parts = true;
+            launch.most_units = most(launch.most_units, m->parts.units);
+            launch.most_rounds = most(launch.most_rounds, sf_cuda_rounds(m));
+            launch.most_key_tiles = most(launch.most_key_tiles, sf_cuda_key_tiles(m));
+        }
         launch.reads |= m->readout != SF_CUDA_MEAN;
         launch.each |= m->readout == SF_CUDA_EACH;
         launch.tied |= m->tied;
@@ -93,8 +100,10 @@ void sf_cuda_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass) {
     if (launch->on_tensor_cores) sf_cuda_pack_weights(launch, pass);
     for (uint32_t block = 0; block <= launch->most_blocks; block++) {
         sf_cuda_rows_forward(launch, pass, block);
+        if (block < launch->most_blocks && launch->turns) sf_cuda_turn(launch, pass, block);
         if (block < launch->most_blocks && launch->dense) sf_cuda_dense_forward(launch, pass, block);
         if (block < launch->most_blocks && launch->kept) sf_cuda_kept_forward(launch, pass, block);
+        if (block < launch->most_blocks && launch->parts) sf_cuda_parts_forward(launch, pass, block);
     }
     sf_cuda_head(launch, pass);
 }
@@ -105,6 +114,8 @@ void sf_cuda_backward_and_update(const sf_cuda_launch *launch, const sf_cuda_pas
         sf_cuda_rows_backward(launch, pass, block);
         if (block > 0 && launch->dense) sf_cuda_dense_backward(launch, pass, block - 1);
         if (block > 0 && launch->kept) sf_cuda_kept_backward(launch, pass, block - 1);
+        if (block > 0 && launch->parts) sf_cuda_parts_backward(launch, pass, block - 1);
+        if (block > 0 && launch->turns) sf_cuda_turn_back(launch, pass, block - 1);
     }
     if (!launch->whole) sf_cuda_gradients(launch, pass);
     sf_cuda_update(launch, pass);

@@ -13,10 +13,12 @@ using Trace = sf_cuda_trace;
 using Rates = sf_cuda_rates;
 using Split = sf_cuda_split;
 using Pass = sf_cuda_pass;
+using Parts = sf_cuda_parts;
 
 enum { MOST_CHUNKS = SF_CUDA_CHUNKS, GROUP_ROWS = 128, KEY_TILE = 128, STRETCH = SF_CUDA_STRETCH };
 enum {
     DENSE = SF_CUDA_DENSE,
+    BY_PARTS = SF_CUDA_BY_PARTS,
     BY_PATTERN = SF_CUDA_BY_PATTERN,
     BY_LARGEST = SF_CUDA_BY_LARGEST,
     BY_SMALLEST = SF_CUDA_BY_SMALLEST,

@@ -17,12 +17,11 @@ struct Head { /* one head of one sequence, and a tile of its queries or keys */
     uint32_t stride;
 };
 
-/* False: the block of threads has nothing to do. */
-__device__ inline bool head_of(Head &head, const Member &m, const Shape &s, const Pass &pass, uint32_t block) {
-    if (sequences_of(m, pass) == 0) return false; /* a free place has no positions to divide by */
-    const uint32_t tiles = (m.T + TILE - 1) / TILE;
-    head.tile = blockIdx.x % tiles;
-    head.slot = blockIdx.x / tiles;
+/* False: there is no such head. */
+__device__ inline bool head_at(Head &head, const Member &m, const Shape &s, const Pass &pass, uint32_t block,
+                               uint32_t slot, uint32_t tile) {
+    head.tile = tile;
+    head.slot = slot;
     head.n = head.slot / s.H;
     head.h = head.slot % s.H;
     if (head.n >= sequences_of(m, pass)) return false;
@@ -39,6 +38,13 @@ __device__ inline bool head_of(Head &head, const Member &m, const Shape &s, cons
     head.dk = head.dq + s.HDp;
     head.dv = head.dk + s.HDp;
     return true;
+}
+
+/* False: the block of threads has nothing to do. */
+__device__ inline bool head_of(Head &head, const Member &m, const Shape &s, const Pass &pass, uint32_t block) {
+    if (sequences_of(m, pass) == 0) return false; /* a free place has no positions to divide by */
+    const uint32_t tiles = (m.T + TILE - 1) / TILE;
+    return head_at(head, m, s, pass, block, blockIdx.x / tiles, blockIdx.x % tiles);
 }
 
 __device__ inline uint32_t left_of(uint32_t all, uint32_t first) {

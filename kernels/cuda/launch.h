@@ -28,6 +28,8 @@ typedef struct sf_cuda_launch {
     bool reads;             /* any has another readout than the mean */
     bool each, tied;        /* any has the readout `each`, or tied weights */
     bool listed;            /* any causal one chooses keys by score or by chance */
+    bool turns, parts;      /* any turns queries and keys, or has a mechanism of the generic kernels */
+    uint32_t most_units, most_rounds, most_key_tiles; /* of these */
     uint32_t most_channels, most_classes, most_tokens;
     uint32_t processors;
     size_t shared_most;     /* shared memory of a block of threads, at most */
@@ -54,6 +56,11 @@ void sf_cuda_kept_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass
 /* Before the backward pass: who chose each key, in all blocks. */
 void sf_cuda_list_queries(const sf_cuda_launch *launch, const sf_cuda_pass *pass);
 void sf_cuda_kept_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
+/* @rope and @qknorm: after the projections of a block, and before their backward pass. */
+void sf_cuda_turn(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
+void sf_cuda_turn_back(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
+void sf_cuda_parts_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
+void sf_cuda_parts_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
 void sf_cuda_head(const sf_cuda_launch *launch, const sf_cuda_pass *pass);
 /* The readout `each`: after the other heads; logits of sequence n of a pass; after the step was judged. */
 void sf_cuda_head_each(const sf_cuda_launch *launch, const sf_cuda_pass *pass);

@@ -85,7 +85,7 @@ static __global__ void __launch_bounds__(LIST_THREADS) list_queries(const Member
     const Member &m = members[blockIdx.z];
     const uint32_t block = blockIdx.y, ranges = (m.T + RANGE - 1) / RANGE;
     const uint32_t slot = blockIdx.x / ranges, low = blockIdx.x % ranges * RANGE, warp = threadIdx.x / 32;
-    if (m.selection == DENSE || m.selection == BY_PATTERN || block >= m.L) return;
+    if (m.selection <= BY_PATTERN || block >= m.L) return;
     if (slot / m.H >= sequences_of(m, pass)) return;
     const Trace &t = m.traces[block];
     const Share share = share_of(t.keys + (size_t)slot * m.kept, m.kept);

@@ -26,7 +26,68 @@ enum {
 };
 
 enum { SF_CUDA_MEAN, SF_CUDA_LAST, SF_CUDA_CLS, SF_CUDA_EACH }; /* readouts, as sf_readout */
-enum { SF_CUDA_DENSE, SF_CUDA_BY_PATTERN, SF_CUDA_BY_LARGEST, SF_CUDA_BY_SMALLEST, SF_CUDA_BY_CHANCE };
+enum {
+    SF_CUDA_DENSE,
+    SF_CUDA_BY_PARTS, /* as sf_cuda_parts says, by the generic kernels */
+    SF_CUDA_BY_PATTERN,
+    SF_CUDA_BY_LARGEST,
+    SF_CUDA_BY_SMALLEST,
+    SF_CUDA_BY_CHANCE
+};
+
+/* Parts of a mechanism that the generic kernels know. */
+enum {
+    SF_CUDA_FULL,
+    SF_CUDA_PATTERN,
+    SF_CUDA_TOPK,
+    SF_CUDA_BOTTOMK,
+    SF_CUDA_RANDOM,
+    SF_CUDA_TOPP,
+    SF_CUDA_WITHIN,
+    SF_CUDA_BLOCKTOPK,
+    SF_CUDA_KMEANS,
+    SF_CUDA_LSH,
+    SF_CUDA_SINK,
+    SF_CUDA_WINDOW
+};
+enum {
+    SF_CUDA_SOFTMAX,
+    SF_CUDA_SOFTMAX1,
+    SF_CUDA_SIGMOID,
+    SF_CUDA_SOFTPLUS,
+    SF_CUDA_ENTMAX, /* sparsemax and entmax15, too */
+    SF_CUDA_FASTMAX
+};
+enum { SF_CUDA_ALIBI, SF_CUDA_SOFTCAP, SF_CUDA_LOGN };
+enum { SF_CUDA_MOST_PARTS = 6, SF_CUDA_UNIT = 64 }; /* extras or transforms; queries whose rows are held side by side */
+
+typedef struct sf_cuda_transform {
+    uint32_t what;
+    double argument;
+} sf_cuda_transform;
+
+/* A mechanism of the generic kernels, and their memory: that of `units` units, which are all queries, or are taken in
+ * rounds. Element n of query q of a unit is at [n][q]. */
+typedef struct sf_cuda_parts {
+    uint32_t selector, k, globals;
+    double arguments[2];
+    uint32_t extras[SF_CUDA_MOST_PARTS], extra_k[SF_CUDA_MOST_PARTS], extra_count;
+    uint32_t weighting;
+    double weighting_argument;
+    sf_cuda_transform transforms[SF_CUDA_MOST_PARTS]; /* of scores */
+    uint32_t steps;                                   /* how many of these */
+    bool scores_all;                                  /* before it selects */
+    bool rounds_weights;                              /* to float, before the backward pass of the weighting */
+    bool straight_through;
+    uint32_t most_kept, units;
+    uint32_t *counts;              /* [units,UNIT]: kept keys */
+    uint32_t *keys;                /* [units,most_kept,UNIT], as the next three */
+    float *scores, *weights, *raw; /* before and after weighting (the same under softmax); before the transforms */
+    double *exact, *wide;          /* weights, and their gradients, under other weightings */
+    float *slopes;                 /* [units,most_kept or T,UNIT] */
+    float *all_raw, *all;          /* [units,T,UNIT]: of all keys, before and after the transforms */
+    uint32_t *bits, *own, *heap;   /* [units,words,UNIT] twice, [units,T,UNIT]: while keys are selected */
+} sf_cuda_parts;
 
 /* What only feeds products lies as products take it where they are computed on tensor cores: rounded, as bf16 if that
  * is the precision. Bits of dropout lie in another order there (kernels/cuda/tensor.cuh). */
@@ -41,6 +102,7 @@ typedef struct sf_cuda_trace {                            /* of one block; R = c
     uint32_t *key_offsets, *key_places;                   /* [sequences,H,T+1], [sequences,H,kept]: who chose a key */
     float *weights, *factors;                             /* [sequences,H,kept]: of the kept keys */
     float *dscores;                                       /* [sequences,H,kept] */
+    float *norms;                                         /* [R,2,H]: what @qknorm multiplied by */
     float *context;                                       /* [R,HDp] */
     float *normed2, *rstd2;                               /* [R,Cp], [R] */
     float *hidden;                                        /* [R,Fp] */
@@ -78,8 +140,12 @@ typedef struct sf_cuda_member {
     const uint32_t *offsets; /* [T+1] */
     const uint32_t *pattern; /* [kept], BY_PATTERN */
     const uint32_t *key_offsets, *key_queries, *key_places; /* [T+1], [kept]: who keeps a key, and where in its row */
-    const float *positions;                                 /* [T,Cp] */
-    const float *noise;                                     /* [R,Cp], added to the embedded tokens; NULL: none */
+    sf_cuda_parts parts;                                    /* BY_PARTS */
+    const float *angles;                                    /* [T,2,D/2]: cosines and sines of @rope; NULL: none */
+    uint32_t angles_count;
+    float norm_factors[2];  /* of queries and keys, @qknorm; 0: none */
+    const float *positions; /* [T,Cp] */
+    const float *noise;     /* [R,Cp], added to the embedded tokens; NULL: none */
     /* training */
     uint32_t seed, batch, sequences; /* sequences: how many the workspace holds */
     uint32_t threshold;              /* of dropout, 0: none */

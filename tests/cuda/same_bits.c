@@ -88,6 +88,11 @@ static const test_case cases[] = {
     {"tiny-wide-heads", "even-pairs", "full,random:3", TINY "head-width=80 length=17", 1, true},
     {"tiny-cosine", "even-pairs", "full",
      TINY "optimizer=adamw lr=0.001 weight-decay=0.1 schedule=cosine warmup-steps=1 length=13", 2, true},
+    {"tiny-parts", "even-pairs", "full/sigmoid,topk:3/softmax1,topp:0.8,banded:3,full", TINY "width=24 length=17", 2,
+     true},
+    {"tiny-transforms", "even-pairs", "full@rope,topk:3@qknorm:4,full@alibi,random:3@logn", TINY "length=17", 2, true},
+    {"tiny-extras", "even-pairs", "topk:3+sink:1,topk:3+st,within:1+global:1", TINY "length=17", 2, true},
+    {"tiny-parts-each", "flip-flop", "topk:3/entmax15@alibi,full", TINY "causal=yes length=20", 2, true},
     {"tiny-length-1", "even-pairs", "full", TINY "length=1", 1, true},
     {"tiny-batch-1", "even-pairs", "full", "train-count=2 heldout-count=1 batch=1 blocks=1 length=5", 1, true},
 };

@@ -50,7 +50,7 @@ static __device__ void weigh_query(Query &query, const Member &m, const Shape &s
     prepare_transforms(query, m, head);
     for (uint32_t j = 0; p.scores_all && p.steps > 0 && j < query.visible; j++)
         query.all[j] = transformed(query, p, query.all_raw[j], j);
-    select_keys(query, m, chance);
+    select_keys(query, m, head, chance);
     for (uint32_t n = 0; n < query.count; n++) {
         const uint32_t key = query.keys[n];
         const float raw = p.scores_all ? query.all_raw[key]
@@ -240,6 +240,7 @@ static void launch_parts(PartsKernel *kernel, uint32_t grid, uint32_t threads, s
 static const size_t shared_of_scores = 2 * TILE * LD * sizeof(float);
 
 void sf_cuda_parts_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block) {
+    if (launch->prepared) sf_cuda_prepare_parts(launch, pass, block);
     for (uint32_t round = 0; round < launch->most_rounds; round++) {
         launch_parts(parts_scores, launch->most_units, THREADS, shared_of_scores, launch, pass, block, round);
         launch_parts(parts_forward, launch->most_units, UNIT, 0, launch, pass, block, round);
@@ -247,6 +248,7 @@ void sf_cuda_parts_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pas
 }
 
 void sf_cuda_parts_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block) {
+    if (launch->prepared) sf_cuda_prepare_parts(launch, pass, block);
     for (uint32_t round = 0; round < launch->most_rounds; round++) {
         launch_parts(parts_scores, launch->most_units, THREADS, shared_of_scores, launch, pass, block, round);
         launch_parts(parts_backward_queries, launch->most_units, UNIT, 0, launch, pass, block, round);

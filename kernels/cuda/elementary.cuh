@@ -1,4 +1,4 @@
-/* More functions of doubles as base/elementary.c has them, to the bit: ln(1 + x) and powers. */
+/* More functions of doubles as base/elementary.c has them, to the bit: ln(1 + x), powers, cosines. */
 #ifndef SF_KERNELS_CUDA_ELEMENTARY_CUH
 #define SF_KERNELS_CUDA_ELEMENTARY_CUH
 
@@ -56,6 +56,47 @@ __device__ inline double pow_of_double(double x, double y) {
     if (rough < -746) return 0;
     const Pair product = product_of(y, log.high);
     return exp_of_pair(ordered_sum(product.high, product.low + y * log.low));
+}
+
+/* x - n pi/2, n being the nearest whole number; quadrant is n modulo 4. */
+__device__ inline Pair quarter_turn(int &quadrant, double x) {
+    const double two_over_pi = 0x1.45f306dc9c883p-1;
+    const double half_pi[] = {0x1.921fb544p0, 0x1.0b4611a6p-34, 0x1.3198a2ep-69, 0x1.b839a252049c1p-104};
+    const double n = rint(x * two_over_pi);
+    quadrant = (int)((long long)n & 3);
+    const Pair first = sum_of(x - n * half_pi[0], -n * half_pi[1]), second = sum_of(first.high, -n * half_pi[2]);
+    return sum_of(second.high, first.low + second.low - n * half_pi[3]);
+}
+
+__device__ inline double sine(Pair r) {
+    const double rest[] = {-1.0 / 6,
+                           1.0 / 120,
+                           -1.0 / 5040,
+                           1.0 / 362880,
+                           -1.0 / 39916800.0,
+                           1.0 / 6227020800.0,
+                           -1.0 / 1307674368000.0,
+                           1.0 / 355687428096000.0};
+    const double square = r.high * r.high;
+    return r.high + (square * r.high * polynomial(rest, square) + r.low * (1 - 0.5 * square));
+}
+
+__device__ inline double cosine(Pair r) {
+    const double rest[] = {1.0 / 24,          -1.0 / 720,           1.0 / 40320,           -1.0 / 3628800,
+                           1.0 / 479001600.0, -1.0 / 87178291200.0, 1.0 / 20922789888000.0};
+    const Pair square = product_of(r.high, r.high), first = ordered_sum(1, -0.5 * square.high);
+    const double fourth = square.high * square.high * polynomial(rest, square.high);
+    return first.high + (fourth + (first.low - 0.5 * square.low - r.high * r.low));
+}
+
+/* |x| <= 2^20 */
+__device__ inline double cos_of_double(double x) {
+    if (isnan(x)) return x;
+    int quadrant;
+    const Pair r = quarter_turn(quadrant, x);
+    quadrant++;
+    const double value = quadrant % 2 == 0 ? sine(r) : cosine(r);
+    return quadrant % 4 < 2 ? value : -value;
 }
 
 } // namespace sf

@@ -86,7 +86,11 @@ typedef struct sf_cuda_parts {
     double *exact, *wide;          /* weights, and their gradients, under other weightings */
     float *slopes;                 /* [units,most_kept or T,UNIT] */
     float *all_raw, *all;          /* [units,T,UNIT]: of all keys, before and after the transforms */
-    uint32_t *bits, *own, *heap;   /* [units,words,UNIT] twice, [units,T,UNIT]: while keys are selected */
+    double *gates;                 /* [units,blocks,UNIT], blocktopk */
+    double *vectors;               /* [sequences,H,vectors_size]: what selectors by vectors prepare; NULL: others */
+    uint32_t *groups;              /* [sequences,H,2,assignments,T] */
+    size_t vectors_size, groups_size, blocks;
+    uint32_t *bits, *own, *heap; /* [units,words,UNIT] twice, [units,T,UNIT]: while keys are selected */
 } sf_cuda_parts;
 
 /* What only feeds products lies as products take it where they are computed on tensor cores: rounded, as bf16 if that

@@ -127,6 +127,11 @@ static void lay_out_parts(sf_cuda_member *m, device_arena *arena, sf_cuda_role r
     if (p->steps == 0) p->all = p->all_raw;
     TAKE(p->bits, marks);
     TAKE(p->own, marks);
+    const size_t heads = (size_t)m->sequences * m->H;
+    TAKE(p->gates, unit * p->blocks);
+    TAKE(p->vectors, heads * p->vectors_size);
+    TAKE(p->groups, heads * p->groups_size);
+    if (p->vectors_size == 0) p->vectors = NULL;
     TAKE(p->heap, p->selector == SF_CUDA_TOPP ? unit * T : 0);
 }
 

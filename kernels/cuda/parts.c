@@ -34,10 +34,17 @@ static int selector_of(const sf_selector *selector) {
     const struct {
         const sf_selector *part;
         int what;
-    } known[] = {{&sf_selector_full, SF_CUDA_FULL},       {&sf_selector_topk, SF_CUDA_TOPK},
-                 {&sf_selector_bottomk, SF_CUDA_BOTTOMK}, {&sf_selector_random, SF_CUDA_RANDOM},
-                 {&sf_selector_topp, SF_CUDA_TOPP},       {&sf_selector_within, SF_CUDA_WITHIN},
-                 {&sf_extra_sink, SF_CUDA_SINK},          {&sf_extra_window, SF_CUDA_WINDOW},
+    } known[] = {{&sf_selector_full, SF_CUDA_FULL},
+                 {&sf_selector_topk, SF_CUDA_TOPK},
+                 {&sf_selector_bottomk, SF_CUDA_BOTTOMK},
+                 {&sf_selector_random, SF_CUDA_RANDOM},
+                 {&sf_selector_blocktopk, SF_CUDA_BLOCKTOPK},
+                 {&sf_selector_kmeans, SF_CUDA_KMEANS},
+                 {&sf_selector_lsh, SF_CUDA_LSH},
+                 {&sf_selector_topp, SF_CUDA_TOPP},
+                 {&sf_selector_within, SF_CUDA_WITHIN},
+                 {&sf_extra_sink, SF_CUDA_SINK},
+                 {&sf_extra_window, SF_CUDA_WINDOW},
                  {&sf_extra_random, SF_CUDA_RANDOM}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].part == selector) return known[i].what;
@@ -136,6 +143,21 @@ void sf_cuda_describe_parts(sf_cuda_parts *out, const sf_shape *s) {
     }
 }
 
+/* What parts_vectors.cuh needs of a head. */
+static void size_vectors(sf_cuda_parts *p, const sf_cuda_member *m) {
+    const size_t T = m->T - p->globals, first = (size_t)p->arguments[0];
+    if (p->selector == SF_CUDA_BLOCKTOPK) {
+        p->blocks = (T + first - 1) / first;
+        p->vectors_size = m->D * p->blocks;
+    } else if (p->selector == SF_CUDA_KMEANS) {
+        p->vectors_size = m->D * (first + T);
+        p->groups_size = 2 * T;
+    } else if (p->selector == SF_CUDA_LSH) {
+        p->vectors_size = m->D * (first / 2);
+        p->groups_size = 2 * (size_t)p->arguments[1] * T;
+    }
+}
+
 static size_t units_of(const sf_cuda_member *m) {
     return (size_t)m->sequences * m->H * ((m->T + SF_CUDA_UNIT - 1) / SF_CUDA_UNIT);
 }
@@ -150,6 +172,7 @@ static size_t bytes_of_unit(const sf_cuda_member *m) {
 void sf_cuda_size_parts(sf_cuda_member *m) {
     enum { MOST_BYTES = 1 << 24 };
     if (m->selection != SF_CUDA_BY_PARTS) return;
+    size_vectors(&m->parts, m);
     m->parts.units = (uint32_t)sf_larger(1, sf_smaller(MOST_BYTES / bytes_of_unit(m), units_of(m)));
 }
 

@@ -24,7 +24,7 @@ struct Query {
     uint32_t at, visible, count; /* its position, keys it sees, keys it keeps */
     Column<uint32_t> keys, bits, own, heap;
     Column<float> scores, weights, raw, slopes, all_raw, all;
-    Column<double> exact, wide;
+    Column<double> exact, wide, gates;
     double alibi; /* the slope of the head */
     double logn;  /* the factor of its keys */
 };
@@ -71,6 +71,7 @@ __device__ inline bool query_of(Query &query, Head &head, const Member &m, const
     query.all = column_of(p.all, place, m.T);
     query.exact = column_of(p.exact, place, p.most_kept);
     query.wide = column_of(p.wide, place, p.most_kept);
+    query.gates = column_of(p.gates, place, p.blocks);
     return query.at < m.T;
 }
 

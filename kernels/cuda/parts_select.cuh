@@ -2,7 +2,7 @@
 #ifndef SF_KERNELS_CUDA_PARTS_SELECT_CUH
 #define SF_KERNELS_CUDA_PARTS_SELECT_CUH
 
-#include "kernels/cuda/parts.cuh"
+#include "kernels/cuda/parts_vectors.cuh"
 #include "kernels/cuda/selection.cuh"
 
 namespace sf {
@@ -111,8 +111,8 @@ __device__ inline void mark_near_largest(const Query &query, double distance, ui
     if (!any) mark(query.bits, query.at); /* NaN is near nothing */
 }
 
-__device__ inline void mark_selected(const Query &query, Draws &draws, const Member &m, uint32_t plain,
-                                     uint32_t visible) {
+__device__ inline void mark_selected(const Query &query, Draws &draws, const Member &m, const Head &head,
+                                     uint32_t plain, uint32_t visible) {
     const Parts &p = m.parts;
     switch (p.selector) {
     case SF_CUDA_TOPK:
@@ -124,6 +124,11 @@ __device__ inline void mark_selected(const Query &query, Draws &draws, const Mem
         return mark_mass(query, p.arguments[0], visible);
     case SF_CUDA_WITHIN:
         return mark_near_largest(query, p.arguments[0], visible);
+    case SF_CUDA_BLOCKTOPK:
+        return mark_blocks(query, prepared_of(m, head.slot), m, head, plain, visible);
+    case SF_CUDA_KMEANS:
+    case SF_CUDA_LSH:
+        return mark_groups(query, prepared_of(m, head.slot), m, plain, visible);
     default: /* by position: the pattern has the extras by position, too */
         for (uint32_t i = m.offsets[query.at]; i < m.offsets[query.at + 1]; i++) mark(query.bits, m.pattern[i]);
     }
@@ -141,7 +146,7 @@ __device__ inline void mark_extras(const Query &query, Draws &draws, const Membe
 }
 
 /* Lists the kept keys of the query. */
-__device__ inline void select_keys(Query &query, const Member &m, const Index &chance) {
+__device__ inline void select_keys(Query &query, const Member &m, const Head &head, const Index &chance) {
     const Parts &p = m.parts;
     const uint32_t plain = m.T - p.globals;
     query.count = 0;
@@ -153,7 +158,7 @@ __device__ inline void select_keys(Query &query, const Member &m, const Index &c
     const uint32_t visible = m.causal ? query.at + 1 : plain;
     Draws draws = draws_of_query(chance, query.at);
     clear_marks(query.bits, m);
-    mark_selected(query, draws, m, plain, visible);
+    mark_selected(query, draws, m, head, plain, visible);
     mark_extras(query, draws, m, plain, visible);
     mark_range(query.bits, plain, m.T);
     for (uint32_t w = 0; w < words_of(m); w++)

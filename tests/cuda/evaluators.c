@@ -70,6 +70,14 @@ static const sample_case cases[] = {
     {"causal topp:0.8+window:3", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 53},
     {"within:0.5+sink:1@alibi", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 54},
     {"topp:0.6+global:1/sparsemax", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 55},
+    {"blocktopk:4:2", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 56},
+    {"blocktopk:16:2", 70, 12, 9, 1, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 57},
+    {"causal blocktopk:3:3/sigmoid", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 58},
+    {"blocktopk:4:2+global:1@rope", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 59},
+    {"kmeans:3:2", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 60},
+    {"kmeans:9:0+sink:1", 21, 13, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 61},
+    {"lsh:4:2", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 62},
+    {"causal lsh:6:3@alibi", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 63},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -2,12 +2,11 @@
  * keys in order, and in the backward pass one warp per key, which takes the queries that keep it in ascending order.
  * Formulas and order as in docs/numerics.md, "any number of keys kept". What a query's rows take is held for `units`
  * tiles of queries at a time; the backward pass computes it again. */
-#include "kernels/cuda/parts_select.cuh"
+#include "kernels/cuda/parts_walk.cuh"
 #include "kernels/cuda/parts_weigh.cuh"
 
 namespace sf {
 
-typedef void PartsKernel(const Member *, Pass, uint32_t, uint32_t);
 enum { PARTS_WARPS = THREADS / 32, COLUMNS_AT_ONCE = 2 };
 
 /* Scores of the queries of a unit with all keys that they see. Grid (units, members). */
@@ -36,37 +35,6 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* What dropout multiplies the weight of a key with. */
-static __device__ float factor_of(const Query &query, const Member &m, const Index &drop, uint32_t threshold,
-                                  uint32_t key) {
-    return keeps(drop, query.at, key, m.T, threshold) ? m.keep_scale : 0.0F;
-}
-
-/* Kept keys, their scores and their weights. */
-static __device__ void weigh_query(Query &query, const Member &m, const Shape &s, const Pass &pass, uint32_t block,
-                                   const Head &head) {
-    const Parts &p = m.parts;
-    const Index chance = index_of(m, pass, pass.training ? RANDOM_KEYS : RANDOM_KEYS_EVALUATION, block, head.h, head.n);
-    prepare_transforms(query, m, head);
-    for (uint32_t j = 0; p.scores_all && p.steps > 0 && j < query.visible; j++)
-        query.all[j] = transformed(query, p, query.all_raw[j], j);
-    select_keys(query, m, head, chance);
-    for (uint32_t n = 0; n < query.count; n++) {
-        const uint32_t key = query.keys[n];
-        const float raw = p.scores_all ? query.all_raw[key]
-                                       : m.score_scale * dot_of_rows(head.q + (size_t)query.at * head.stride,
-                                                                     head.k + (size_t)key * head.stride, s.Dp);
-        if (p.steps > 0) query.raw[n] = raw;
-        query.scores[n] = p.steps == 0 ? raw : p.scores_all ? query.all[key] : transformed(query, p, raw, key);
-    }
-    weigh(query, p);
-}
-
-static __device__ void drop(const Query &query, const Member &m, const Index &index, uint32_t threshold) {
-    for (uint32_t n = 0; threshold > 0 && n < query.count; n++)
-        query.weights[n] = factor_of(query, m, index, threshold, query.keys[n]) * query.weights[n];
-}
-
 /* Grid (units, members), a thread per query. */
 static __global__ void __launch_bounds__(UNIT)
     parts_forward(const Member *__restrict__ members, Pass pass, uint32_t block, uint32_t round) {
@@ -74,23 +42,10 @@ static __global__ void __launch_bounds__(UNIT)
     const Shape s = shape_of<false>(m);
     Head head;
     Query query;
-    if (!query_of(query, head, m, s, pass, block, round, blockIdx.x)) return;
-    weigh_query(query, m, s, pass, block, head);
-    drop(query, m, index_of(m, pass, DROP_WEIGHTS, block, head.h, head.n), threshold_of(m, pass));
-    mix_rows<false>(head.context + (size_t)query.at * s.HDp, head.v, head.stride, query.keys, query.weights,
-                    query.count, s.Dp);
-}
-
-/* Gradients of the weights: of listed keys, or of all. */
-template <bool ALL>
-static __device__ void slopes_of_weights(const Query &query, uint32_t count, const Member &m, const Shape &s,
-                                         const Head &head, const Index &index, uint32_t threshold) {
-    const float *dcontext = head.dcontext + (size_t)query.at * s.HDp;
-    for (uint32_t n = 0; n < count; n++) {
-        const uint32_t key = ALL ? n : query.keys[n];
-        const float dot = dot_of_rows(dcontext, head.v + (size_t)key * head.stride, s.Dp);
-        query.slopes[n] = threshold > 0 ? factor_of(query, m, index, threshold, key) * dot : dot;
-    }
+    if (m.parts.weighting == SF_CUDA_DOUBLY || !query_of(query, head, m, s, pass, block, round, blockIdx.x)) return;
+    list_query(query, m, s, pass, block, head);
+    weigh(query, m.parts);
+    mix_query(query, m, s, pass, block, head);
 }
 
 /* As if the weights had been the softmax over all visible keys. */
@@ -110,10 +65,11 @@ static __global__ void __launch_bounds__(UNIT)
     const Parts &p = m.parts;
     Head head;
     Query query;
-    if (!query_of(query, head, m, s, pass, block, round, blockIdx.x)) return;
+    if (m.parts.weighting == SF_CUDA_DOUBLY || !query_of(query, head, m, s, pass, block, round, blockIdx.x)) return;
     const uint32_t threshold = threshold_of(m, pass);
     const Index index = index_of(m, pass, DROP_WEIGHTS, block, head.h, head.n);
-    weigh_query(query, m, s, pass, block, head);
+    list_query(query, m, s, pass, block, head);
+    weigh(query, m.parts);
     p.counts[blockIdx.x * UNIT + threadIdx.x] = query.count;
     const uint32_t count = p.straight_through ? query.visible : query.count;
     if (p.straight_through) {
@@ -122,40 +78,13 @@ static __global__ void __launch_bounds__(UNIT)
         slopes_of_weights<false>(query, count, m, s, head, index, threshold);
         weigh_back(query, p);
     }
-    for (uint32_t n = 0; n < count; n++) {
-        float slope = query.slopes[n];
-        if (p.steps > 0)
-            slope = p.straight_through ? transformed_back(query, p, slope, query.all_raw[n], n)
-                                       : transformed_back(query, p, slope, query.raw[n], query.keys[n]);
-        query.slopes[n] = slope * m.score_scale;
-    }
-    drop(query, m, index, threshold);
-    float *dq = head.dq + (size_t)query.at * head.stride;
-    if (p.straight_through)
-        mix_rows<true>(dq, head.k, head.stride, query.keys, query.slopes, count, s.Dp);
-    else
-        mix_rows<false>(dq, head.k, head.stride, query.keys, query.slopes, count, s.Dp);
+    scores_back(query, count, m, s, head);
+    drop_weights(query, m, index, threshold);
 }
 
 struct KeySums {
     float dk[COLUMNS_AT_ONCE], dv[COLUMNS_AT_ONCE];
 };
-
-enum : uint32_t { NOT_KEPT = 0xffffffffU };
-
-/* Where the list of a query has a key. */
-static __device__ uint32_t place_of(const uint32_t *keys /* [n][UNIT] */, uint32_t count, uint32_t key) {
-    if (key < count && keys[(size_t)key * UNIT] == key) return key;
-    uint32_t low = 0, high = count < key ? count : key; /* keys ascend: the place of a key is at most the key */
-    while (low < high) {
-        const uint32_t middle = (low + high) / 2;
-        if (keys[(size_t)middle * UNIT] < key)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < count && keys[(size_t)low * UNIT] == key ? low : NOT_KEPT;
-}
 
 /* What 32 queries of a unit give to a key. One warp, a query per lane, then a column per lane. */
 static __device__ void add_queries(KeySums &sums, const Member &m, const Shape &s, const Head &head, uint32_t place,
@@ -231,12 +160,6 @@ static __global__ void __launch_bounds__(THREADS)
 
 using namespace sf;
 
-static void launch_parts(PartsKernel *kernel, uint32_t grid, uint32_t threads, size_t shared,
-                         const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block, uint32_t round) {
-    launch_kernel(kernel, dim3(grid, launch->members), threads, shared, launch->stream, launch->fleet, *pass, block,
-                  round);
-}
-
 static const size_t shared_of_scores = 2 * TILE * LD * sizeof(float);
 
 void sf_cuda_parts_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block) {
@@ -244,6 +167,7 @@ void sf_cuda_parts_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pas
     for (uint32_t round = 0; round < launch->most_rounds; round++) {
         launch_parts(parts_scores, launch->most_units, THREADS, shared_of_scores, launch, pass, block, round);
         launch_parts(parts_forward, launch->most_units, UNIT, 0, launch, pass, block, round);
+        if (launch->matrix) sf_cuda_matrix_forward(launch, pass, block, round);
     }
 }
 
@@ -252,6 +176,7 @@ void sf_cuda_parts_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pa
     for (uint32_t round = 0; round < launch->most_rounds; round++) {
         launch_parts(parts_scores, launch->most_units, THREADS, shared_of_scores, launch, pass, block, round);
         launch_parts(parts_backward_queries, launch->most_units, UNIT, 0, launch, pass, block, round);
+        if (launch->matrix) sf_cuda_matrix_backward(launch, pass, block, round);
         launch_parts(parts_backward_keys, launch->most_key_tiles, THREADS, 0, launch, pass, block, round);
     }
 }

@@ -131,7 +131,7 @@ static sf_status count_causally(sf_cuda_evaluator *e, const sf_cuda_member *m) {
 static bool chooses(const sf_shape *s) {
     const sf_attention *a = &s->attention;
     return sf_attention_selects_by(a) != SF_BY_POSITION || sf_attention_keeps_visible(a) ||
-           sf_attention_score_steps(a) > 0 || a->straight_through;
+           sf_attention_score_steps(a) > 0 || a->straight_through || sf_attention_weighs_matrix(a);
 }
 
 static sf_status open_keepers(sf_cuda_evaluator *e, const sf_cuda_member *m) {

@@ -71,6 +71,7 @@ sf_status sf_cuda_fleet_measure(sf_cuda_fleet *fleet) {
         launch.turns |= m->angles != NULL || m->norm_factors[0] != 0;
         if (m->selection == SF_CUDA_BY_PARTS) {
             launch.parts = true;
+            launch.matrix |= m->parts.weighting == SF_CUDA_DOUBLY;
             launch.prepared |= m->parts.vectors_size > 0;
             launch.most_units = most(launch.most_units, m->parts.units);
             launch.most_rounds = most(launch.most_rounds, sf_cuda_rounds(m));

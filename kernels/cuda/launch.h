@@ -29,6 +29,7 @@ typedef struct sf_cuda_launch {
     bool each, tied;        /* any has the readout `each`, or tied weights */
     bool listed;            /* any causal one chooses keys by score or by chance */
     bool turns, parts;      /* any turns queries and keys, or has a mechanism of the generic kernels */
+    bool matrix;            /* any of these weighs the whole matrix */
     bool prepared;          /* any of these has a selector by vectors */
     uint32_t most_units, most_rounds, most_key_tiles; /* of these */
     uint32_t most_channels, most_classes, most_tokens;
@@ -61,6 +62,8 @@ void sf_cuda_kept_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pas
 void sf_cuda_turn(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
 void sf_cuda_turn_back(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
 void sf_cuda_prepare_parts(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
+void sf_cuda_matrix_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block, uint32_t round);
+void sf_cuda_matrix_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block, uint32_t round);
 void sf_cuda_parts_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
 void sf_cuda_parts_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
 void sf_cuda_head(const sf_cuda_launch *launch, const sf_cuda_pass *pass);

@@ -56,7 +56,8 @@ enum {
     SF_CUDA_SIGMOID,
     SF_CUDA_SOFTPLUS,
     SF_CUDA_ENTMAX, /* sparsemax and entmax15, too */
-    SF_CUDA_FASTMAX
+    SF_CUDA_FASTMAX,
+    SF_CUDA_DOUBLY /* over the whole matrix: units are those of whole heads */
 };
 enum { SF_CUDA_ALIBI, SF_CUDA_SOFTCAP, SF_CUDA_LOGN };
 enum { SF_CUDA_MOST_PARTS = 6, SF_CUDA_UNIT = 64 }; /* extras or transforms; queries whose rows are held side by side */
@@ -88,6 +89,7 @@ typedef struct sf_cuda_parts {
     float *all_raw, *all;          /* [units,T,UNIT]: of all keys, before and after the transforms */
     double *gates;                 /* [units,blocks,UNIT], blocktopk */
     double *vectors;               /* [sequences,H,vectors_size]: what selectors by vectors prepare; NULL: others */
+    double *potentials;            /* [heads of a round,(2 rounds + 1),T], doubly */
     uint32_t *groups;              /* [sequences,H,2,assignments,T] */
     size_t vectors_size, groups_size, blocks;
     uint32_t *bits, *own, *heap; /* [units,words,UNIT] twice, [units,T,UNIT]: while keys are selected */

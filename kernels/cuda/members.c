@@ -131,6 +131,7 @@ static void lay_out_parts(sf_cuda_member *m, device_arena *arena, sf_cuda_role r
     TAKE(p->gates, unit * p->blocks);
     TAKE(p->vectors, heads * p->vectors_size);
     TAKE(p->groups, heads * p->groups_size);
+    TAKE(p->potentials, sf_cuda_potentials(m));
     if (p->vectors_size == 0) p->vectors = NULL;
     TAKE(p->heap, p->selector == SF_CUDA_TOPP ? unit * T : 0);
 }

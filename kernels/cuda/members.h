@@ -75,6 +75,7 @@ sf_status sf_cuda_check_parts(const sf_shape *shape);
 void sf_cuda_describe_parts(sf_cuda_parts *out, const sf_shape *shape);
 /* How many units their memory holds, and so how many rounds there are; blocks of threads of the keys of a round. */
 void sf_cuda_size_parts(sf_cuda_member *m);
+size_t sf_cuda_potentials(const sf_cuda_member *m);
 uint32_t sf_cuda_rounds(const sf_cuda_member *m);
 uint32_t sf_cuda_key_tiles(const sf_cuda_member *m);
 /* The mechanism whose pattern is listed: without extras by chance, and those beside them. */

@@ -58,7 +58,8 @@ static int weighting_of(const sf_weighting *weighting) {
     } known[] = {{&sf_weighting_softmax, SF_CUDA_SOFTMAX},  {&sf_weighting_softmax1, SF_CUDA_SOFTMAX1},
                  {&sf_weighting_sigmoid, SF_CUDA_SIGMOID},  {&sf_weighting_softplus, SF_CUDA_SOFTPLUS},
                  {&sf_weighting_sparsemax, SF_CUDA_ENTMAX}, {&sf_weighting_entmax15, SF_CUDA_ENTMAX},
-                 {&sf_weighting_entmax, SF_CUDA_ENTMAX},    {&sf_weighting_fastmax, SF_CUDA_FASTMAX}};
+                 {&sf_weighting_entmax, SF_CUDA_ENTMAX},    {&sf_weighting_fastmax, SF_CUDA_FASTMAX},
+                 {&sf_weighting_doubly, SF_CUDA_DOUBLY}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].part == weighting) return known[i].what;
     return UNKNOWN;
@@ -158,8 +159,17 @@ static void size_vectors(sf_cuda_parts *p, const sf_cuda_member *m) {
     }
 }
 
+static size_t tiles_of(const sf_cuda_member *m) {
+    return (m->T + SF_CUDA_UNIT - 1) / SF_CUDA_UNIT;
+}
+
 static size_t units_of(const sf_cuda_member *m) {
-    return (size_t)m->sequences * m->H * ((m->T + SF_CUDA_UNIT - 1) / SF_CUDA_UNIT);
+    return (size_t)m->sequences * m->H * tiles_of(m);
+}
+
+size_t sf_cuda_potentials(const sf_cuda_member *m) {
+    if (m->parts.weighting != SF_CUDA_DOUBLY) return 0;
+    return m->parts.units / tiles_of(m) * (2 * (size_t)m->parts.weighting_argument + 1) * m->T;
 }
 
 static size_t bytes_of_unit(const sf_cuda_member *m) {
@@ -173,7 +183,9 @@ void sf_cuda_size_parts(sf_cuda_member *m) {
     enum { MOST_BYTES = 1 << 24 };
     if (m->selection != SF_CUDA_BY_PARTS) return;
     size_vectors(&m->parts, m);
-    m->parts.units = (uint32_t)sf_larger(1, sf_smaller(MOST_BYTES / bytes_of_unit(m), units_of(m)));
+    const size_t together = m->parts.weighting == SF_CUDA_DOUBLY ? tiles_of(m) : 1;
+    const size_t room = MOST_BYTES / (together * bytes_of_unit(m)), all = units_of(m) / together;
+    m->parts.units = (uint32_t)(together * sf_larger(1, sf_smaller(room, all)));
 }
 
 uint32_t sf_cuda_rounds(const sf_cuda_member *m) {
@@ -181,7 +193,7 @@ uint32_t sf_cuda_rounds(const sf_cuda_member *m) {
 }
 
 uint32_t sf_cuda_key_tiles(const sf_cuda_member *m) {
-    const size_t tiles = (m->T + SF_CUDA_UNIT - 1) / SF_CUDA_UNIT, heads = (size_t)m->sequences * m->H;
+    const size_t tiles = tiles_of(m), heads = (size_t)m->sequences * m->H;
     return (uint32_t)(sf_smaller(heads, (m->parts.units - 1) / tiles + 2) * tiles);
 }
 

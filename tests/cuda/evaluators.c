@@ -78,6 +78,9 @@ static const sample_case cases[] = {
     {"kmeans:9:0+sink:1", 21, 13, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 61},
     {"lsh:4:2", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 62},
     {"causal lsh:6:3@alibi", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 63},
+    {"full/doubly", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 64},
+    {"within:1/doubly:3@alibi", 70, 12, 9, 1, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 65},
+    {"banded:5+global:1/doubly:2", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 66},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -256,6 +259,7 @@ static void many_classes_are_equal(void **state) {
 static void rounds_are_equal(void **state) {
     (void)state;
     static const sample_case many[] = {{"full/sigmoid", 300, 12, 9, 2, 1, 4, SF_RELU, SF_PRE_NORM, 0.1, 60},
+                                       {"topp:0.5/doubly:2", 300, 12, 9, 2, 1, 4, SF_RELU, SF_PRE_NORM, 0.1, 62},
                                        {"topk:3+st@logn", 600, 12, 9, 2, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 61}};
     for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
         check_gradient(&many[i], true);

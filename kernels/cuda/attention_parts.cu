@@ -18,7 +18,8 @@ static __global__ void __launch_bounds__(THREADS)
     const Parts &p = m.parts;
     const uint32_t tiles = m.T > 0 ? (m.T + UNIT - 1) / UNIT : 1, unit = round * p.units + blockIdx.x;
     Head head;
-    if (m.selection != BY_PARTS || !p.scores_all || blockIdx.x >= p.units || sequences_of(m, pass) == 0) return;
+    if (m.selection != BY_PARTS || !p.scores_all || is_factored(m, pass)) return;
+    if (blockIdx.x >= p.units || sequences_of(m, pass) == 0) return;
     if (!head_at(head, m, s, pass, block, unit / tiles, unit % tiles)) return;
     const uint32_t first = head.tile * UNIT, end = m.causal ? first + left_of(m.T, first) : m.T;
     float *left = shared, *right = left + TILE * LD, *rows = p.all_raw + (size_t)blockIdx.x * m.T * UNIT;
@@ -42,7 +43,8 @@ static __global__ void __launch_bounds__(UNIT)
     const Shape s = shape_of<false>(m);
     Head head;
     Query query;
-    if (m.parts.weighting == SF_CUDA_DOUBLY || !query_of(query, head, m, s, pass, block, round, blockIdx.x)) return;
+    if (m.parts.weighting == SF_CUDA_DOUBLY || is_factored(m, pass)) return;
+    if (!query_of(query, head, m, s, pass, block, round, blockIdx.x)) return;
     list_query(query, m, s, pass, block, head);
     weigh(query, m.parts);
     mix_query(query, m, s, pass, block, head);
@@ -65,7 +67,8 @@ static __global__ void __launch_bounds__(UNIT)
     const Parts &p = m.parts;
     Head head;
     Query query;
-    if (m.parts.weighting == SF_CUDA_DOUBLY || !query_of(query, head, m, s, pass, block, round, blockIdx.x)) return;
+    if (m.parts.weighting == SF_CUDA_DOUBLY || is_factored(m, pass)) return;
+    if (!query_of(query, head, m, s, pass, block, round, blockIdx.x)) return;
     const uint32_t threshold = threshold_of(m, pass);
     const Index index = index_of(m, pass, DROP_WEIGHTS, block, head.h, head.n);
     list_query(query, m, s, pass, block, head);
@@ -123,7 +126,7 @@ static __global__ void __launch_bounds__(THREADS)
     const Member &m = members[blockIdx.y];
     const Shape s = shape_of<false>(m);
     const Parts &p = m.parts;
-    if (m.selection != BY_PARTS || sequences_of(m, pass) == 0) return;
+    if (m.selection != BY_PARTS || is_factored(m, pass) || sequences_of(m, pass) == 0) return;
     const uint32_t tiles = (m.T + UNIT - 1) / UNIT, begin = round * p.units;
     const uint32_t slot = begin / tiles + blockIdx.x / tiles, tile = blockIdx.x % tiles, lane = threadIdx.x % 32;
     const uint32_t first_unit = slot * tiles < begin ? begin : slot * tiles;
@@ -164,6 +167,7 @@ static const size_t shared_of_scores = 2 * TILE * LD * sizeof(float);
 
 void sf_cuda_parts_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block) {
     if (launch->prepared) sf_cuda_prepare_parts(launch, pass, block);
+    sf_cuda_factored_forward(launch, pass, block);
     for (uint32_t round = 0; round < launch->most_rounds; round++) {
         launch_parts(parts_scores, launch->most_units, THREADS, shared_of_scores, launch, pass, block, round);
         launch_parts(parts_forward, launch->most_units, UNIT, 0, launch, pass, block, round);
@@ -173,6 +177,7 @@ void sf_cuda_parts_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pas
 
 void sf_cuda_parts_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block) {
     if (launch->prepared) sf_cuda_prepare_parts(launch, pass, block);
+    sf_cuda_factored_backward(launch, pass, block);
     for (uint32_t round = 0; round < launch->most_rounds; round++) {
         launch_parts(parts_scores, launch->most_units, THREADS, shared_of_scores, launch, pass, block, round);
         launch_parts(parts_backward_queries, launch->most_units, UNIT, 0, launch, pass, block, round);

@@ -71,6 +71,9 @@ sf_status sf_cuda_fleet_measure(sf_cuda_fleet *fleet) {
         launch.turns |= m->angles != NULL || m->norm_factors[0] != 0;
         if (m->selection == SF_CUDA_BY_PARTS) {
             launch.parts = true;
+            launch.most_features = most(launch.most_features, m->parts.features);
+            launch.most_factored = most(launch.most_factored, m->parts.factored_heads);
+            launch.factored_rounds = most(launch.factored_rounds, sf_cuda_factored_rounds(m));
             launch.matrix |= m->parts.weighting == SF_CUDA_DOUBLY;
             launch.prepared |= m->parts.vectors_size > 0;
             launch.most_units = most(launch.most_units, m->parts.units);

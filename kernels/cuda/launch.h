@@ -31,7 +31,8 @@ typedef struct sf_cuda_launch {
     bool turns, parts;      /* any turns queries and keys, or has a mechanism of the generic kernels */
     bool matrix;            /* any of these weighs the whole matrix */
     bool prepared;          /* any of these has a selector by vectors */
-    uint32_t most_units, most_rounds, most_key_tiles; /* of these */
+    uint32_t most_units, most_rounds, most_key_tiles;       /* of these */
+    uint32_t most_features, most_factored, factored_rounds; /* of fastmax in linear time; 0: none */
     uint32_t most_channels, most_classes, most_tokens;
     uint32_t processors;
     size_t shared_most;     /* shared memory of a block of threads, at most */
@@ -62,6 +63,8 @@ void sf_cuda_kept_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pas
 void sf_cuda_turn(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
 void sf_cuda_turn_back(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
 void sf_cuda_prepare_parts(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
+void sf_cuda_factored_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
+void sf_cuda_factored_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);
 void sf_cuda_matrix_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block, uint32_t round);
 void sf_cuda_matrix_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block, uint32_t round);
 void sf_cuda_parts_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass, uint32_t block);

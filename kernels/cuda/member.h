@@ -59,6 +59,7 @@ enum {
     SF_CUDA_FASTMAX,
     SF_CUDA_DOUBLY /* over the whole matrix: units are those of whole heads */
 };
+enum { SF_CUDA_NO_FEATURE, SF_CUDA_ONE, SF_CUDA_CHANNEL, SF_CUDA_PRODUCT }; /* of fastmax */
 enum { SF_CUDA_ALIBI, SF_CUDA_SOFTCAP, SF_CUDA_LOGN };
 enum { SF_CUDA_MOST_PARTS = 6, SF_CUDA_UNIT = 64 }; /* extras or transforms; queries whose rows are held side by side */
 
@@ -93,6 +94,10 @@ typedef struct sf_cuda_parts {
     uint32_t *groups;              /* [sequences,H,2,assignments,T] */
     size_t vectors_size, groups_size, blocks;
     uint32_t *bits, *own, *heap; /* [units,words,UNIT] twice, [units,T,UNIT]: while keys are selected */
+    /* fastmax in time linear in T, where no weight is dropped; features 0: never */
+    uint32_t features, slices, factored_heads;       /* held at a time */
+    const uint32_t *codes, *run_begins, *slice_ends; /* [features], [D+1], [slices] (factored.c) */
+    float *sums;                                     /* [factored_heads], see parts_factored.cu */
 } sf_cuda_parts;
 
 /* What only feeds products lies as products take it where they are computed on tensor cores: rounded, as bf16 if that

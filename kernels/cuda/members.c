@@ -131,6 +131,10 @@ static void lay_out_parts(sf_cuda_member *m, device_arena *arena, sf_cuda_role r
     TAKE(p->gates, unit * p->blocks);
     TAKE(p->vectors, heads * p->vectors_size);
     TAKE(p->groups, heads * p->groups_size);
+    TAKE(p->codes, p->features);
+    TAKE(p->run_begins, p->features > 0 ? m->D + 1 : 0);
+    TAKE(p->slice_ends, p->slices);
+    TAKE(p->sums, p->features > 0 ? sf_cuda_factored_floats(m) : 0);
     TAKE(p->potentials, sf_cuda_potentials(m));
     if (p->vectors_size == 0) p->vectors = NULL;
     TAKE(p->heap, p->selector == SF_CUDA_TOPP ? unit * T : 0);
@@ -337,6 +341,7 @@ static void describe(sf_cuda_member *m, const sf_cuda_model *model, size_t kept)
     if (model->sequences > 0) m->sequences = (uint32_t)model->sequences;
     if (m->selection == SF_CUDA_BY_PARTS) sf_cuda_describe_parts(&m->parts, s);
     sf_cuda_size_parts(m);
+    sf_cuda_size_factored(m, s);
     sf_cuda_describe_turns(m, s);
     m->angles_count = sf_cuda_rotates(s) ? m->T * (m->D / 2 * 2) : 0;
 }
@@ -480,6 +485,7 @@ sf_status sf_cuda_member_fill(member_memory *memory, const sf_cuda_model *model)
     if (status == SF_OK && pattern.offsets != NULL && masked) status = copy_masks(m, &pattern);
     if (status == SF_OK) status = copy_positions(m);
     if (status == SF_OK && m->angles != NULL) status = sf_cuda_copy_angles(m);
+    if (status == SF_OK && m->parts.features > 0) status = sf_cuda_copy_features(m);
     const sf_cuda_set *sets[] = {&model->training, &model->heldout};
     for (size_t i = 0; i < 2 && status == SF_OK && sets[i]->tokens != NULL; i++)
         status = copy_set(&memory->labelled[i], m, &m->splits[i], sets[i]);

@@ -85,6 +85,14 @@ static inline bool sf_cuda_is_patterned(const sf_cuda_member *m) {
     return m->selection == SF_CUDA_BY_PATTERN ||
            (m->selection == SF_CUDA_BY_PARTS && m->parts.selector == SF_CUDA_PATTERN);
 }
+/* ---- factored.c: fastmax in time linear in T */
+
+bool sf_cuda_is_linear(const sf_shape *shape);
+void sf_cuda_size_factored(sf_cuda_member *m, const sf_shape *shape);
+size_t sf_cuda_factored_floats(const sf_cuda_member *m);
+uint32_t sf_cuda_factored_rounds(const sf_cuda_member *m);
+sf_status sf_cuda_copy_features(const sf_cuda_member *m);
+
 /* @rope and @qknorm. */
 bool sf_cuda_rotates(const sf_shape *shape);
 void sf_cuda_describe_turns(sf_cuda_member *m, const sf_shape *shape);

@@ -71,19 +71,10 @@ static int transform_of(const sf_score_transform *transform) {
     return transform == &sf_transform_logn ? SF_CUDA_LOGN : UNKNOWN;
 }
 
-/* fastmax in time linear in T, as kernels/cpu/plan.c decides: it adds in another order. */
-static bool is_factored(const sf_shape *s) {
-    const sf_attention *a = &s->attention;
-    const size_t features = 1 + s->D + s->D * (s->D + 1) / 2;
-    return a->weighting == &sf_weighting_fastmax && sf_attention_keeps_visible(a) && !a->causal &&
-           sf_attention_score_steps(a) == 0 && 4 * s->T >= features;
-}
-
 sf_status sf_cuda_check_parts(const sf_shape *s) {
     const sf_attention *a = &s->attention;
     if (sf_cuda_selection_of(a) != SF_CUDA_BY_PARTS) return SF_OK;
-    if (weighting_of(a->weighting) == UNKNOWN || is_factored(s))
-        return sf_cuda_no_kernel_for("weighting", a->weighting->name);
+    if (weighting_of(a->weighting) == UNKNOWN) return sf_cuda_no_kernel_for("weighting", a->weighting->name);
     if (selector_of(a->selector) == UNKNOWN) return sf_cuda_no_kernel_for("selector", a->selector->name);
     return SF_OK;
 }

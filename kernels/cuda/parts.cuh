@@ -50,6 +50,11 @@ __device__ inline void prepare_transforms(Query &query, const Member &m, const H
     }
 }
 
+/* fastmax that parts_factored.cu computes. */
+__device__ inline bool is_factored(const Member &m, const Pass &pass) {
+    return m.selection == BY_PARTS && m.parts.features > 0 && threshold_of(m, pass) == 0;
+}
+
 /* The thread's query of a unit of the round; false: there is none. */
 __device__ inline bool query_of(Query &query, Head &head, const Member &m, const Shape &s, const Pass &pass,
                                 uint32_t block, uint32_t round, uint32_t place) {

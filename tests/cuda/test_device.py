@@ -115,15 +115,9 @@ class Devices(DeviceCase):
             self.one_sentence(result, "note: ", part, "no CUDA kernel; it is computed on the CPU instead")
             self.assertEqual(self.read(result), self.whole(*words, "--device", "cpu"))
 
-    def test_fastmax_in_linear_time_runs_on_the_cpu_with_a_note(self):
-        words = ["--attention", "full/fastmax", "--head-width", "4", "--epochs", "1"]
-        result = self.command(*words, "--device", "cuda")
-        self.one_sentence(result, "note: ", "the weighting fastmax", "no CUDA kernel; it is computed on the CPU instead")
-        self.assertEqual(self.read(result), self.whole(*words, "--device", "cpu"))
-
     def test_parts_and_settings_beyond_the_paper_have_kernels(self):
         for words in (["topp:0.8"], ["topk:3+global:1"], ["topk:3+st"], ["full/entmax15"], ["full@rope@alibi"], ["kmeans:2:1"], ["lsh:2:1"], ["blocktopk:2:2"],
-                      ["full/doubly"],
+                      ["full/doubly"], ["full/fastmax", "--head-width", "4", "--dropout", "0"],
                       ["topk:3", "--causal"], ["full", "--readout", "last"], ["full", "--readout", "cls", "--min-length", "5"],
                       ["full", "--head-width", "9"], ["topk:3", "--tie-weights"]):
             with self.subTest(words):

@@ -78,7 +78,7 @@ static const sample_case cases[] = {
     {"kmeans:9:0+sink:1", 21, 13, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 61},
     {"lsh:4:2", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 62},
     {"causal lsh:6:3@alibi", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 63},
-    {"full/fastmax", 70, 20, 9, 2, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 67},
+    {"full/fastmax", 40, 16, 9, 2, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 67},
     {"full+global:1/fastmax@rope", 40, 13, 9, 1, 2, 5, SF_RELU, SF_PRE_NORM, 0, 68},
     {"full/doubly", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 64},
     {"within:1/doubly:3@alibi", 70, 12, 9, 1, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 65},

@@ -93,6 +93,10 @@ static const test_case cases[] = {
     {"tiny-transforms", "even-pairs", "full@rope,topk:3@qknorm:4,full@alibi,random:3@logn", TINY "length=17", 2, true},
     {"tiny-extras", "even-pairs", "topk:3+sink:1,topk:3+st,within:1+global:1", TINY "length=17", 2, true},
     {"tiny-parts-each", "flip-flop", "topk:3/entmax15@alibi,full", TINY "causal=yes length=20", 2, true},
+    {"tiny-vectors", "even-pairs", "blocktopk:4:2,kmeans:3:1,lsh:4:2,topk:3", TINY "width=24 length=17", 2, true},
+    {"tiny-matrix", "even-pairs", "full/doubly:2,topk:5/doubly,topk:5+sink:1", TINY "length=17", 2, true},
+    {"tiny-linear", "even-pairs", "full/fastmax,full/sparsemax", TINY "width=12 length=40", 1, true},
+    {"tiny-linear-no-dropout", "even-pairs", "full/fastmax", TINY "width=12 heads=2 length=40 dropout=0", 2, true},
     {"tiny-length-1", "even-pairs", "full", TINY "length=1", 1, true},
     {"tiny-batch-1", "even-pairs", "full", "train-count=2 heldout-count=1 batch=1 blocks=1 length=5", 1, true},
 };

@@ -52,7 +52,7 @@ static __global__ void __launch_bounds__(THREADS)
         for (uint32_t half = 0; half * TILE < keys; half++) {
             Accumulators sums;
             scores_of(sums, head.q, head.stride, first_query, head.k, head.stride, key + half * TILE, m.score_scale,
-                      m.T, s.Cp, left, right);
+                      m.T, s.Dp, left, right);
             put_across(scores + half * TILE * LD, sums);
             draw_weights(kept[half], m, s, pass, head, block, first_query, key + half * TILE);
         }
@@ -85,12 +85,12 @@ static __global__ void __launch_bounds__(THREADS)
                     make_float2(largest, 1.0F / total);
         }
         __syncthreads();
-        for (uint32_t c = 0; c < s.Cp; c += TILE) {
+        for (uint32_t c = 0; c < s.Dp; c += TILE) {
             Accumulators sums;
             clear(sums);
-            float *context = head.context + (size_t)first_query * s.HCp + c;
+            float *context = head.context + (size_t)first_query * s.HDp + c;
             if (key > 0) {
-                get_rows(sums, context, s.HCp, queries, s.Cp - c);
+                get_rows(sums, context, s.HDp, queries, s.Dp - c);
 #pragma unroll
                 for (int i = 0; i < THREAD_ROWS; i++)
 #pragma unroll
@@ -99,7 +99,7 @@ static __global__ void __launch_bounds__(THREADS)
             for (uint32_t half = 0; half * TILE < keys; half++) {
                 __syncthreads();
                 stage(right, head.v + (size_t)(key + half * TILE) * head.stride + c, head.stride,
-                      left_of(m.T, key + half * TILE), s.Cp - c);
+                      left_of(m.T, key + half * TILE), s.Dp - c);
                 __syncthreads();
                 multiply(sums, scores + half * TILE * LD, right, left_of(keys, half * TILE));
             }
@@ -108,7 +108,7 @@ static __global__ void __launch_bounds__(THREADS)
                 for (int i = 0; i < THREAD_ROWS; i++)
 #pragma unroll
                     for (int j = 0; j < THREAD_COLUMNS; j++) sums.at[i][j] = inverses[first_row() + i] * sums.at[i][j];
-            put_rows(context, s.HCp, sums, queries, s.Cp - c);
+            put_rows(context, s.HDp, sums, queries, s.Dp - c);
         }
         __syncthreads();
     }
@@ -118,11 +118,11 @@ static __global__ void __launch_bounds__(THREADS)
 static __device__ void means_of(float *means /* [TILE] */, const Member &m, const Shape &s, const Head &head,
                                 uint32_t first_query) {
     if (threadIdx.x >= left_of(m.T, first_query)) return;
-    const size_t at = (size_t)(first_query + threadIdx.x) * s.HCp;
+    const size_t at = (size_t)(first_query + threadIdx.x) * s.HDp;
     float lanes[SUM_LANES];
 #pragma unroll
     for (int l = 0; l < SUM_LANES; l++) lanes[l] = 0.0F;
-    for (uint32_t c = 0; c < s.Cp; c += SUM_LANES)
+    for (uint32_t c = 0; c < s.Dp; c += SUM_LANES)
 #pragma unroll
         for (int l = 0; l < SUM_LANES; l++)
             lanes[l] = __fmaf_rn(head.dcontext[at + c + l], head.context[at + c + l], lanes[l]);
@@ -195,14 +195,14 @@ static __global__ void __launch_bounds__(THREADS)
     means_of(means, m, s, head, first);
     for (uint32_t key = 0; key < end; key += TILE) {
         Accumulators scores, slopes;
-        scores_of(scores, head.q, head.stride, first, head.k, head.stride, key, m.score_scale, m.T, s.Cp, left, right);
-        scores_of(slopes, head.dcontext, s.HCp, first, head.v, head.stride, key, 1.0F, m.T, s.Cp, left, right);
+        scores_of(scores, head.q, head.stride, first, head.k, head.stride, key, m.score_scale, m.T, s.Dp, left, right);
+        scores_of(slopes, head.dcontext, s.HDp, first, head.v, head.stride, key, 1.0F, m.T, s.Dp, left, right);
         draw_weights(kept, m, s, pass, head, block, first, key);
         __syncthreads();
         slopes_of(scores, slopes, m, s, pass, stats, means, kept, first, queries, key, left_of(end, key));
         put_across(dscores, slopes);
         accumulate(head.dq + (size_t)first * head.stride, head.stride, key > 0, dscores,
-                   head.k + (size_t)key * head.stride, head.stride, left_of(end, key), right, queries, s.Cp);
+                   head.k + (size_t)key * head.stride, head.stride, left_of(end, key), right, queries, s.Dp);
         __syncthreads();
     }
 }
@@ -228,15 +228,15 @@ static __global__ void __launch_bounds__(THREADS)
         __syncthreads();
         means_of(means, m, s, head, first);
         draw_weights(kept, m, s, pass, head, block, first, key);
-        scores_of(scores, head.q, head.stride, first, head.k, head.stride, key, m.score_scale, m.T, s.Cp, left, right);
-        scores_of(slopes, head.dcontext, s.HCp, first, head.v, head.stride, key, 1.0F, m.T, s.Cp, left, right);
+        scores_of(scores, head.q, head.stride, first, head.k, head.stride, key, m.score_scale, m.T, s.Dp, left, right);
+        scores_of(slopes, head.dcontext, s.HDp, first, head.v, head.stride, key, 1.0F, m.T, s.Dp, left, right);
         slopes_of(scores, slopes, m, s, pass, stats, means, kept, first, queries, key, keys);
         put(dscores, slopes);
         put(weights, scores);
         accumulate(head.dk + (size_t)key * head.stride, head.stride, first > begin, dscores,
-                   head.q + (size_t)first * head.stride, head.stride, queries, right, keys, s.Cp);
+                   head.q + (size_t)first * head.stride, head.stride, queries, right, keys, s.Dp);
         accumulate(head.dv + (size_t)key * head.stride, head.stride, first > begin, weights,
-                   head.dcontext + (size_t)first * s.HCp, s.HCp, queries, right, keys, s.Cp);
+                   head.dcontext + (size_t)first * s.HDp, s.HDp, queries, right, keys, s.Dp);
     }
 }
 
@@ -256,16 +256,16 @@ static __global__ void __launch_bounds__(THREADS)
     Accumulators scores, slopes;
     means_of(means, m, s, head, 0);
     draw_weights(kept, m, s, pass, head, block, 0, 0);
-    scores_of(scores, head.q, head.stride, 0, head.k, head.stride, 0, m.score_scale, m.T, s.Cp, left, right);
-    scores_of(slopes, head.dcontext, s.HCp, 0, head.v, head.stride, 0, 1.0F, m.T, s.Cp, left, right);
+    scores_of(scores, head.q, head.stride, 0, head.k, head.stride, 0, m.score_scale, m.T, s.Dp, left, right);
+    scores_of(slopes, head.dcontext, s.HDp, 0, head.v, head.stride, 0, 1.0F, m.T, s.Dp, left, right);
     slopes_of(scores, slopes, m, s, pass, stats, means, kept, 0, m.T, 0, m.T);
     put(left, slopes);
     put_across(across, slopes);
-    accumulate(head.dq, head.stride, false, across, head.k, head.stride, m.T, right, m.T, s.Cp);
-    accumulate(head.dk, head.stride, false, left, head.q, head.stride, m.T, right, m.T, s.Cp);
+    accumulate(head.dq, head.stride, false, across, head.k, head.stride, m.T, right, m.T, s.Dp);
+    accumulate(head.dk, head.stride, false, left, head.q, head.stride, m.T, right, m.T, s.Dp);
     __syncthreads();
     put(left, scores);
-    accumulate(head.dv, head.stride, false, left, head.dcontext, s.HCp, m.T, right, m.T, s.Cp);
+    accumulate(head.dv, head.stride, false, left, head.dcontext, s.HDp, m.T, right, m.T, s.Dp);
 }
 
 } // namespace sf

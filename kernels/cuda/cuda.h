@@ -12,8 +12,9 @@ typedef struct sf_cuda_fleet sf_cuda_fleet;
 
 typedef struct sf_cuda_set { /* sequences as the model reads them */
     const int32_t *tokens;   /* [count,T] */
-    const int32_t *labels;   /* [count] */
+    const int32_t *labels;   /* [count,sf_shape_labels()] */
     size_t count;
+    const uint32_t *last; /* [count]: the position that the readout `last` reads; others do not look at it */
 } sf_cuda_set;
 
 typedef enum sf_cuda_role { /* what a model in device memory has room for */
@@ -37,7 +38,7 @@ typedef struct sf_cuda_model { /* a member to be */
 
 typedef struct sf_cuda_result {
     double train_loss, heldout_loss;
-    size_t train_correct, heldout_correct;
+    size_t train_correct, heldout_correct, train_labelled, heldout_labelled;
     size_t diverged_step; /* from 1; 0: not */
 } sf_cuda_result;
 
@@ -115,7 +116,7 @@ void sf_cuda_evaluator_close(sf_cuda_evaluator *evaluator);
 void sf_cuda_evaluator_obey(sf_cuda_evaluator *evaluator, const atomic_int *stop);
 
 sf_status sf_cuda_evaluator_evaluate(sf_cuda_evaluator *evaluator, sf_evaluation *out /* [S] */,
-                                     float *logits /* [S,B,classes], may be NULL */,
+                                     float *logits /* [S,B,labels,classes], may be NULL */,
                                      const float *const *params /* [S][size] */, size_t S, const sf_batch *batch,
                                      const sf_moment *moment);
 sf_status sf_cuda_evaluator_observe(sf_cuda_evaluator *evaluator, const sf_observer *observer,

@@ -9,6 +9,7 @@
 #include "base/stop.h"
 #include "base/threads.h"
 #include "kernels/cuda/members.h"
+#include "kernels/cuda/observed.h"
 
 enum { MOST_MODELS = 512, EVALUATED_ROWS = 1 << 20, OBSERVED_ROWS = 1 << 15 }; /* rows of all models at a time */
 static const double share_of_memory = 0.8;                                     /* of what is free */
@@ -21,13 +22,17 @@ typedef struct seen_block { /* in host memory, of the sequences that are observe
 
 struct sf_cuda_evaluator {
     sf_cuda_needs needs;
-    int device;              /* the calling thread's when it was opened */
-    size_t sequences;        /* of a model at a time */
-    sf_cuda_fleet *fleet;    /* one member for each of the weights; the first one's data is that of all */
-    sf_cuda_member *members; /* [models], as they are copied to the device */
-    double *losses;          /* [sequences] */
-    float *noise[2];         /* [sequences * T, Cp] on the device and on the host; NULL until they are needed */
-    sf_pattern pattern;      /* of observations */
+    int device;                /* the calling thread's when it was opened */
+    size_t sequences;          /* of a model at a time */
+    sf_cuda_fleet *fleet;      /* one member for each of the weights; the first one's data is that of all */
+    sf_cuda_member *members;   /* [models], as they are copied to the device */
+    double *losses;            /* [sequences] */
+    uint32_t *last, *labelled; /* [batch]: of the sequences that are sent */
+    uint32_t *counts;          /* [H,T]: how many keys a query keeps, in causal models that choose them */
+    size_t *offsets;           /* [T+1] of these */
+    float *noise[2];           /* [sequences * T, Cp] on the device and on the host; NULL until they are needed */
+    sf_pattern pattern;        /* of observations */
+    sf_cuda_keeper **keepers;  /* [workers], where the device stores no lists; else NULL */
     seen_block seen;
     const atomic_int *stop; /* may be NULL */
 };
@@ -76,9 +81,15 @@ void sf_cuda_evaluator_close(sf_cuda_evaluator *e) {
     sf_cuda_fleet_close(e->fleet);
     cudaFree(e->noise[0]);
     sf_pattern_destroy(&e->pattern);
+    for (size_t i = 0; e->keepers != NULL && i < e->needs.workers; i++) sf_cuda_keeper_close(e->keepers[i]);
+    sf_release(e->keepers);
     sf_release(e->noise[1]);
     sf_release(e->members);
     sf_release(e->losses);
+    sf_release(e->last);
+    sf_release(e->labelled);
+    sf_release(e->counts);
+    sf_release(e->offsets);
     sf_release(e->seen.input);
     sf_release(e->seen.qkv);
     sf_release(e->seen.context);
@@ -108,20 +119,44 @@ static sf_status await(const sf_cuda_evaluator *e) {
     return sf_cuda_ok(cudaStreamSynchronize(e->fleet->launch.stream), "copying");
 }
 
+static sf_status count_causally(sf_cuda_evaluator *e, const sf_cuda_member *m) {
+    SF_TRY(SF_NEW(&e->counts, (size_t)m->H * m->T));
+    SF_TRY(SF_NEW(&e->offsets, (size_t)m->T + 1));
+    for (size_t i = 0; i < (size_t)m->H * m->T; i++) e->counts[i] = (uint32_t)sf_smaller(m->K, i % m->T + 1);
+    for (size_t i = 0; i <= m->T; i++) e->offsets[i] = i * m->K;
+    return SF_OK;
+}
+
+/* Whether a view has kept keys: as on the CPU, short lists by position have not. */
+static bool chooses(const sf_shape *s) {
+    const sf_attention *a = &s->attention;
+    return sf_attention_selects_by(a) != SF_BY_POSITION || sf_attention_keeps_visible(a) ||
+           sf_attention_score_steps(a) > 0 || a->straight_through || sf_attention_weighs_matrix(a);
+}
+
+static sf_status open_keepers(sf_cuda_evaluator *e, const sf_cuda_member *m) {
+    SF_TRY(SF_NEW(&e->keepers, e->needs.workers));
+    for (size_t i = 0; i < e->needs.workers; i++)
+        SF_TRY(sf_cuda_keeper_open(&e->keepers[i], &e->needs.model->shape, m->score_scale));
+    return SF_OK;
+}
+
 static sf_status open_observation(sf_cuda_evaluator *e) {
     const sf_shape *s = &e->needs.model->shape;
     const sf_cuda_member *m = &e->fleet->members[0].device;
     const size_t R = e->sequences * s->T;
     seen_block *seen = &e->seen;
     SF_TRY(SF_NEW(&seen->input, R * m->Cp));
-    SF_TRY(SF_NEW(&seen->qkv, R * 3 * m->HCp));
-    SF_TRY(SF_NEW(&seen->context, R * m->HCp));
+    SF_TRY(SF_NEW(&seen->qkv, R * 3 * m->HDp));
+    SF_TRY(SF_NEW(&seen->context, R * m->HDp));
     SF_TRY(SF_NEW(&seen->hidden, R * m->Fp));
     SF_TRY(SF_NEW(&seen->attention_rstd, R));
     SF_TRY(SF_NEW(&seen->mlp_rstd, R));
-    if (m->selection != SF_CUDA_DENSE) SF_TRY(sf_pattern_create(&e->pattern, &s->attention, s->T));
-    if (m->selection != SF_CUDA_DENSE && m->selection != SF_CUDA_BY_PATTERN)
-        SF_TRY(SF_NEW(&seen->keys, e->sequences * s->H * m->kept));
+    if (sf_cuda_lists_causally(m)) SF_TRY(count_causally(e, m));
+    if (m->selection == SF_CUDA_BY_PARTS && chooses(s)) SF_TRY(open_keepers(e, m));
+    if (m->selection != SF_CUDA_DENSE && e->counts == NULL && e->keepers == NULL)
+        SF_TRY(sf_pattern_create(&e->pattern, &s->attention, s->T));
+    if (m->selection > SF_CUDA_BY_PATTERN) SF_TRY(SF_NEW(&seen->keys, e->sequences * s->H * m->kept));
     return sf_threads_start(e->needs.workers);
 }
 
@@ -143,6 +178,8 @@ static sf_status open_parts(sf_cuda_evaluator *e) {
     e->sequences = sequences_that_fit(needs);
     SF_TRY(SF_NEW(&e->members, needs->models));
     SF_TRY(SF_NEW(&e->losses, e->sequences));
+    SF_TRY(SF_NEW(&e->last, needs->batch));
+    SF_TRY(SF_NEW(&e->labelled, needs->batch));
     SF_TRY(sf_cuda_fleet_open(&e->fleet, needs->models, needs->precision));
     for (size_t s = 0; s < needs->models; s++) {
         const sf_cuda_model member = member_of(needs, e->sequences, s == 0);
@@ -173,10 +210,19 @@ void sf_cuda_evaluator_obey(sf_cuda_evaluator *e, const atomic_int *stop) {
 }
 
 static sf_status send_data(const sf_cuda_evaluator *e, const sf_batch *batch, size_t first, size_t count) {
-    const size_t T = e->needs.model->shape.T;
+    const sf_shape *s = &e->needs.model->shape;
     const sf_cuda_split *data = &e->fleet->members[0].device.splits[0];
-    SF_TRY(send(e, data->tokens, batch->tokens + first * T, count * T * sizeof *batch->tokens));
-    return send(e, data->labels, batch->labels + first, count * sizeof *batch->labels);
+    const sf_batch part = sf_batch_part(batch, s, first, count);
+    SF_TRY(send(e, data->tokens, part.tokens, count * s->T * sizeof *part.tokens));
+    SF_TRY(send(e, data->labels, part.labels, count * sf_shape_labels(s) * sizeof *part.labels));
+    for (size_t n = 0; n < count; n++) {
+        const sf_batch one = sf_batch_part(&part, s, n, 1);
+        e->last[n] = (uint32_t)sf_batch_last(&part, s, n);
+        e->labelled[n] = (uint32_t)sf_batch_labelled(&one, s);
+    }
+    if (s->readout == SF_READ_LAST) SF_TRY(send(e, data->last, e->last, count * sizeof *e->last));
+    if (s->readout == SF_READ_EACH) SF_TRY(send(e, data->labelled, e->labelled, count * sizeof *e->labelled));
+    return SF_OK;
 }
 
 /* Member s as it begins: `count` sequences of the data are one batch. */
@@ -210,9 +256,23 @@ static sf_status finish(const sf_cuda_evaluator *e, bool *told) {
     return *told || sf_stop_asked(e->stop) ? sf_fail(SF_INTERRUPTED, "stopped on request") : SF_OK;
 }
 
-static sf_status fetch_logits(const sf_cuda_evaluator *e, float *logits /* [S,B,classes] */, size_t S, size_t B,
-                              size_t first, size_t now) {
-    const size_t classes = e->needs.model->shape.classes;
+/* Those of all positions of one sequence after the other: there is room for one. */
+static sf_status fetch_logits_each(const sf_cuda_evaluator *e, float *logits /* [S,B,T,classes] */, size_t S, size_t B,
+                                   const sf_cuda_launch *launch, const sf_cuda_pass *pass) {
+    const sf_shape *shape = &e->needs.model->shape;
+    const size_t row = shape->T * shape->classes;
+    for (uint32_t n = 0; n < pass->at_once; n++) {
+        sf_cuda_logits_each(launch, pass, n);
+        for (size_t s = 0; s < S; s++)
+            SF_TRY(fetch(e, logits + (s * B + pass->first + n) * row, e->members[s].logits, row * sizeof *logits));
+    }
+    return SF_OK;
+}
+
+static sf_status fetch_logits(const sf_cuda_evaluator *e, float *logits /* [S,B,labels,classes] */, size_t S, size_t B,
+                              const sf_cuda_launch *launch, const sf_cuda_pass *pass) {
+    const size_t classes = e->needs.model->shape.classes, first = pass->first, now = pass->at_once;
+    if (e->needs.model->shape.readout == SF_READ_EACH) return fetch_logits_each(e, logits, S, B, launch, pass);
     for (size_t s = 0; s < S; s++)
         SF_TRY(fetch(e, logits + (s * B + first) * classes, e->members[s].logits, now * classes * sizeof *logits));
     return SF_OK;
@@ -239,14 +299,15 @@ sf_status sf_cuda_evaluator_evaluate(sf_cuda_evaluator *e, sf_evaluation *out /*
         pass.at_once = (uint32_t)sf_smaller(batch->B - first, e->sequences);
         sf_cuda_forward(&launch, &pass);
         sf_cuda_tally(&launch, &pass);
-        if (logits != NULL) SF_TRY(fetch_logits(e, logits, S, batch->B, first, pass.at_once));
+        if (logits != NULL) SF_TRY(fetch_logits(e, logits, S, batch->B, &launch, &pass));
     }
     SF_TRY(finish(e, &told));
     SF_TRY(fetch(e, e->members, launch.fleet, S * sizeof *e->members));
     SF_TRY(await(e));
+    const size_t labelled = sf_batch_labelled(batch, &e->needs.model->shape);
     for (size_t s = 0; s < S; s++)
         out[s] =
-            (sf_evaluation){.loss = e->members[s].sums[0], .correct = e->members[s].right[0], .labelled = batch->B};
+            (sf_evaluation){.loss = e->members[s].sums[0], .correct = e->members[s].right[0], .labelled = labelled};
     return SF_OK;
 }
 
@@ -267,12 +328,13 @@ static sf_status train(const sf_cuda_evaluator *e, const sf_batch *batch, size_t
     return finish(e, &told);
 }
 
-static sf_status mean_loss(const sf_cuda_evaluator *e, double *loss, size_t B) {
+static sf_status mean_loss(const sf_cuda_evaluator *e, double *loss, const sf_batch *batch) {
+    const size_t B = batch->B;
     SF_TRY(fetch(e, e->losses, e->members[0].losses, B * sizeof *e->losses));
     SF_TRY(await(e));
     *loss = 0;
     for (size_t n = 0; n < B; n++) *loss += e->losses[n];
-    *loss /= (double)B;
+    *loss = sf_mean_over(*loss, sf_batch_labelled(batch, &e->needs.model->shape));
     return SF_OK;
 }
 
@@ -288,7 +350,7 @@ sf_status sf_cuda_evaluator_gradient(sf_cuda_evaluator *e, double *loss, float *
     SF_TRY(send(e, m->params, params, bytes));
     SF_TRY(train(e, batch, 0, batch->B, moment, true));
     SF_TRY(fetch(e, gradient, m->gradient, bytes));
-    return mean_loss(e, loss, batch->B);
+    return mean_loss(e, loss, batch);
 }
 
 sf_status sf_cuda_evaluator_step(sf_cuda_evaluator *e, double *loss, float *const *blocks /* [1 + moments][size] */,
@@ -307,7 +369,7 @@ sf_status sf_cuda_evaluator_step(sf_cuda_evaluator *e, double *loss, float *cons
     for (size_t i = 0; i <= how->moments; i++) SF_TRY(send(e, there[i], blocks[i], bytes));
     SF_TRY(train(e, batch, 0, batch->B, moment, true));
     for (size_t i = 0; i <= how->moments; i++) SF_TRY(fetch(e, blocks[i], there[i], bytes));
-    return mean_loss(e, loss, batch->B);
+    return mean_loss(e, loss, batch);
 }
 
 /* The same numbers as the CPU adds; drawn there, too. */
@@ -345,16 +407,16 @@ static sf_status fetch_block(const sf_cuda_evaluator *e, size_t block, size_t co
     SF_TRY(fetch(e, seen->input, m->pre_norm ? t->normed1 : t->input, R * m->Cp * sizeof *seen->input));
     const bool halves = m->on_tensor_cores && e->fleet->members[0].precision == SF_BF16;
     const size_t stored = halves ? sizeof(uint16_t) : sizeof(float);
-    SF_TRY(fetch(e, seen->qkv, t->qkv, R * 3 * m->HCp * stored));
-    SF_TRY(fetch(e, seen->context, t->context, R * m->HCp * stored));
+    SF_TRY(fetch(e, seen->qkv, t->qkv, R * 3 * m->HDp * stored));
+    SF_TRY(fetch(e, seen->context, t->context, R * m->HDp * stored));
     SF_TRY(fetch(e, seen->hidden, t->hidden, R * m->Fp * sizeof *seen->hidden));
     SF_TRY(fetch(e, seen->attention_rstd, t->rstd1, R * sizeof *seen->attention_rstd));
     SF_TRY(fetch(e, seen->mlp_rstd, t->rstd2, R * sizeof *seen->mlp_rstd));
     if (seen->keys != NULL) SF_TRY(fetch(e, seen->keys, t->keys, count * m->H * m->kept * sizeof *seen->keys));
     SF_TRY(await(e));
     if (halves) {
-        widen(seen->qkv, R * 3 * m->HCp);
-        widen(seen->context, R * m->HCp);
+        widen(seen->qkv, R * 3 * m->HDp);
+        widen(seen->context, R * m->HDp);
     }
     return SF_OK;
 }
@@ -362,30 +424,37 @@ static sf_status fetch_block(const sf_cuda_evaluator *e, size_t block, size_t co
 static sf_attention_view view_of(const sf_cuda_evaluator *e, size_t block, size_t first, size_t n) {
     const sf_cuda_member *m = &e->members[0];
     const seen_block *seen = &e->seen;
-    const size_t row = n * m->T, HCp = m->HCp;
-    const float *q = seen->qkv + row * 3 * HCp;
+    const size_t row = n * m->T, HDp = m->HDp;
+    const float *q = seen->qkv + row * 3 * HDp;
     return (sf_attention_view){.block = block,
                                .sequence = first + n,
                                .input = seen->input + row * m->Cp,
                                .q = q,
-                               .k = q + HCp,
-                               .v = q + 2 * HCp,
-                               .stride = 3 * HCp,
+                               .k = q + HDp,
+                               .v = q + 2 * HDp,
+                               .stride = 3 * HDp,
                                .chosen = seen->keys != NULL ? seen->keys + n * m->H * m->kept : NULL,
-                               .offsets = e->pattern.offsets,
-                               .context = seen->context + row * HCp,
+                               .offsets = e->counts != NULL ? e->offsets : e->pattern.offsets,
+                               .counts = e->counts,
+                               .context = seen->context + row * HDp,
                                .hidden = seen->hidden + row * m->Fp,
                                .attention_rstd = seen->attention_rstd + row,
                                .mlp_rstd = seen->mlp_rstd + row};
 }
 
-static void show_block(const sf_cuda_evaluator *e, const sf_observer *observer, size_t block, size_t first,
-                       size_t count) {
+static void show_block(const sf_cuda_evaluator *e, const sf_observer *observer, const sf_moment *moment, size_t block,
+                       size_t first, size_t count) {
 #pragma omp parallel for schedule(dynamic, 1) num_threads((int)e->needs.workers) if (e->needs.workers > 1)
     for (size_t n = 0; n < count; n++) {
         if (sf_stop_asked(e->stop)) continue;
-        const sf_attention_view view = view_of(e, block, first, n);
-        observer->observe(observer->context, e->needs.workers > 1 ? (size_t)omp_get_thread_num() : 0, &view);
+        sf_attention_view view = view_of(e, block, first, n);
+        const size_t worker = e->needs.workers > 1 ? (size_t)omp_get_thread_num() : 0;
+        if (e->keepers != NULL) {
+            view.keep = sf_cuda_keeper_keep;
+            view.keeper = e->keepers[worker];
+            sf_cuda_keeper_look(e->keepers[worker], &view, moment, first + n);
+        }
+        observer->observe(observer->context, worker, &view);
     }
 }
 
@@ -402,7 +471,7 @@ sf_status sf_cuda_evaluator_observe(sf_cuda_evaluator *e, const sf_observer *obs
         SF_TRY(train(e, batch, first, count, moment, false));
         for (size_t block = 0; block < model->shape.L; block++) {
             SF_TRY(fetch_block(e, block, count));
-            show_block(e, observer, block, first, count);
+            show_block(e, observer, moment, block, first, count);
         }
     }
     return sf_stop_asked(e->stop) ? sf_fail(SF_INTERRUPTED, "stopped on request") : SF_OK;

@@ -56,7 +56,7 @@ sf_status sf_cuda_fleet_measure(sf_cuda_fleet *fleet) {
         launch.most_length = most(launch.most_length, m->T);
         launch.most_blocks = most(launch.most_blocks, m->L);
         launch.most_size = most(launch.most_size, m->size);
-        launch.most_width = most(launch.most_width, sf_larger(m->HCp, m->Fp));
+        launch.most_width = most(launch.most_width, sf_larger(m->Cp, sf_larger(m->HDp, m->Fp)));
         launch.rows_shared = sf_larger(launch.rows_shared, sf_cuda_rows_shared(m->Cp, m->Fp));
         launch.whole &= m->is_whole;
         launch.whole_classes |= m->is_whole ? 1U << sf_cuda_whole_class(m->T) : 0;
@@ -64,15 +64,35 @@ sf_status sf_cuda_fleet_measure(sf_cuda_fleet *fleet) {
         if (m->selection == SF_CUDA_BY_LARGEST || m->selection == SF_CUDA_BY_SMALLEST)
             launch.most_chosen = most(launch.most_chosen, m->K);
         launch.dense |= m->selection == SF_CUDA_DENSE;
-        launch.kept |= m->selection != SF_CUDA_DENSE;
+        launch.kept |= m->selection > SF_CUDA_BY_PARTS;
         launch.placed |= m->selection == SF_CUDA_BY_PATTERN || m->selection == SF_CUDA_BY_CHANCE;
-        launch.paper &= m->C == 64 && m->F == 64 && m->H == 1;
+        launch.paper &= m->C == 64 && m->F == 64 && m->H == 1 && m->D == 64;
         launch.on_tensor_cores &= m->on_tensor_cores;
+        launch.turns |= m->angles != NULL || m->norm_factors[0] != 0;
+        if (m->selection == SF_CUDA_BY_PARTS) {
+            launch.parts = true;
+            launch.most_features = most(launch.most_features, m->parts.features);
+            launch.most_factored = most(launch.most_factored, m->parts.factored_heads);
+            launch.factored_rounds = most(launch.factored_rounds, sf_cuda_factored_rounds(m));
+            launch.matrix |= m->parts.weighting == SF_CUDA_DOUBLY;
+            launch.prepared |= m->parts.vectors_size > 0;
+            launch.most_units = most(launch.most_units, m->parts.units);
+            launch.most_rounds = most(launch.most_rounds, sf_cuda_rounds(m));
+            launch.most_key_tiles = most(launch.most_key_tiles, sf_cuda_key_tiles(m));
+        }
+        launch.reads |= m->readout != SF_CUDA_MEAN;
+        launch.each |= m->readout == SF_CUDA_EACH;
+        launch.tied |= m->tied;
+        launch.listed |= sf_cuda_lists_causally(m);
+        launch.most_channels = most(launch.most_channels, m->Cp);
+        launch.most_classes = most(launch.most_classes, m->classes);
+        launch.most_tokens = most(launch.most_tokens, m->tied ? m->V : 0);
     }
     fleet->launch = launch;
     SF_TRY(sf_cuda_ok(sf_cuda_prepare_rows(launch.rows_shared), "reserving shared memory"));
     SF_TRY(sf_cuda_ok(sf_cuda_prepare_dense(), "reserving shared memory"));
     SF_TRY(sf_cuda_ok(sf_cuda_prepare_kept(), "reserving shared memory"));
+    if (launch.each) SF_TRY(sf_cuda_ok(sf_cuda_prepare_each(launch.most_channels), "reserving shared memory"));
     SF_TRY(prepare_tensor_kernels(&fleet->launch));
     return sf_cuda_ok(sf_cuda_prepare_whole(), "reserving shared memory");
 }
@@ -85,8 +105,10 @@ void sf_cuda_forward(const sf_cuda_launch *launch, const sf_cuda_pass *pass) {
     if (launch->on_tensor_cores) sf_cuda_pack_weights(launch, pass);
     for (uint32_t block = 0; block <= launch->most_blocks; block++) {
         sf_cuda_rows_forward(launch, pass, block);
+        if (block < launch->most_blocks && launch->turns) sf_cuda_turn(launch, pass, block);
         if (block < launch->most_blocks && launch->dense) sf_cuda_dense_forward(launch, pass, block);
         if (block < launch->most_blocks && launch->kept) sf_cuda_kept_forward(launch, pass, block);
+        if (block < launch->most_blocks && launch->parts) sf_cuda_parts_forward(launch, pass, block);
     }
     sf_cuda_head(launch, pass);
 }
@@ -97,6 +119,8 @@ void sf_cuda_backward(const sf_cuda_launch *launch, const sf_cuda_pass *pass) {
         sf_cuda_rows_backward(launch, pass, block);
         if (block > 0 && launch->dense) sf_cuda_dense_backward(launch, pass, block - 1);
         if (block > 0 && launch->kept) sf_cuda_kept_backward(launch, pass, block - 1);
+        if (block > 0 && launch->parts) sf_cuda_parts_backward(launch, pass, block - 1);
+        if (block > 0 && launch->turns) sf_cuda_turn_back(launch, pass, block - 1);
     }
     if (!launch->whole) sf_cuda_gradients(launch, pass);
 }
@@ -331,8 +355,11 @@ sf_status sf_cuda_fleet_evaluate(sf_cuda_fleet *fleet, size_t s) {
 sf_status sf_cuda_fleet_result(sf_cuda_result *out, sf_cuda_fleet *fleet, size_t s) {
     sf_cuda_member now;
     SF_TRY(sf_cuda_ok(cudaMemcpy(&now, &fleet->launch.fleet[s], sizeof now, cudaMemcpyDeviceToHost), "copying"));
-    *out = (sf_cuda_result){.train_loss = now.sums[0] / (double)now.splits[0].count,
-                            .heldout_loss = now.sums[1] / (double)now.splits[1].count,
+    const size_t *labelled = fleet->members[s].labelled;
+    *out = (sf_cuda_result){.train_loss = now.sums[0] / (double)labelled[0],
+                            .heldout_loss = now.sums[1] / (double)labelled[1],
+                            .train_labelled = labelled[0],
+                            .heldout_labelled = labelled[1],
                             .train_correct = now.right[0],
                             .heldout_correct = now.right[1],
                             .diverged_step = now.diverged_step};

@@ -13,25 +13,28 @@ using Trace = sf_cuda_trace;
 using Rates = sf_cuda_rates;
 using Split = sf_cuda_split;
 using Pass = sf_cuda_pass;
+using Parts = sf_cuda_parts;
 
 enum { MOST_CHUNKS = SF_CUDA_CHUNKS, GROUP_ROWS = 128, KEY_TILE = 128, STRETCH = SF_CUDA_STRETCH };
 enum {
     DENSE = SF_CUDA_DENSE,
+    BY_PARTS = SF_CUDA_BY_PARTS,
     BY_PATTERN = SF_CUDA_BY_PATTERN,
     BY_LARGEST = SF_CUDA_BY_LARGEST,
     BY_SMALLEST = SF_CUDA_BY_SMALLEST,
     BY_CHANCE = SF_CUDA_BY_CHANCE
 };
+enum { MEAN = SF_CUDA_MEAN, LAST = SF_CUDA_LAST, CLS = SF_CUDA_CLS, EACH = SF_CUDA_EACH };
 enum Param { WQ, BQ, WK, BK, WV, BV, WO, BO, W1, B1, W2, B2 }; /* as SF_WQ .. */
 
 /* Widths, as constants for the paper's models: loops over them are then unrolled. */
 struct Shape {
-    uint32_t C, Cp, F, Fp, H, HCp;
+    uint32_t C, Cp, F, Fp, H, D, Dp, HDp;
 };
 
 template <bool PAPER> __device__ inline Shape shape_of(const Member &m) {
-    if (PAPER) return {64, 64, 64, 64, 1, 64};
-    return {m.C, m.Cp, m.F, m.Fp, m.H, m.HCp};
+    if (PAPER) return {64, 64, 64, 64, 1, 64, 64, 64};
+    return {m.C, m.Cp, m.F, m.Fp, m.H, m.D, m.Dp, m.HDp};
 }
 
 __device__ inline uint32_t steps_of(const Member &m) {

@@ -27,15 +27,17 @@ static __device__ Layer layer_of(const Member &m, uint32_t block, int which /* 0
     l.activated = false;
     l.dy_row = m.Cp;
     if (which < 3) {
-        l.dy = t.dqkv + which * m.HCp;
-        l.dy_row = 3 * m.HCp;
+        l.dy = t.dqkv + which * m.HDp;
+        l.dy_row = 3 * m.HDp;
         l.x = m.pre_norm ? t.normed1 : t.input;
-        l.outputs = m.H * m.C;
+        l.width = m.D;
+        l.padded = m.Dp;
+        l.outputs = m.H * m.D;
         l.inputs = m.Cp;
     } else if (which == 3) {
         l.dy = t.dattention;
         l.x = t.context;
-        l.inputs = m.HCp;
+        l.inputs = m.HDp;
     } else if (which == 4) {
         l.dy = t.dhidden;
         l.dy_row = m.Fp;
@@ -131,7 +133,7 @@ static __global__ void bias_gradients(const Member *__restrict__ members, Pass p
     Chunk chunk;
     if (block >= m.L || !chunk_of(chunk, m, pass, c)) return;
     const Layer l = layer_of(m, block, (int)which);
-    const uint32_t outputs = which < 3 ? m.HCp : l.padded, n = blockIdx.x * blockDim.x + threadIdx.x;
+    const uint32_t outputs = which < 3 ? m.HDp : l.padded, n = blockIdx.x * blockDim.x + threadIdx.x;
     if (n >= outputs) return;
     const uint32_t group = m.T < GROUP_ROWS ? GROUP_ROWS / m.T : 1;
     float total = 0.0F;
@@ -275,4 +277,5 @@ void sf_cuda_gradients(const sf_cuda_launch *launch, const sf_cuda_pass *pass) {
     launch_kernel(embedding_gradients, columns, END_THREADS, 0, launch->stream, launch->fleet, *pass);
     launch_kernel(head_gradients, dim3(MOST_CHUNKS, launch->members), END_THREADS, 0, launch->stream, launch->fleet,
                   *pass);
+    if (launch->each || launch->tied) sf_cuda_head_part_gradients(launch, pass); /* it overwrites theirs */
 }

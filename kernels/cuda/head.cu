@@ -1,4 +1,5 @@
-/* The head: mean over positions, logits, cross-entropy, in double; and what evaluations add up. */
+/* The head: mean over positions or one of them, logits, cross-entropy, in double; and what evaluations add up. The
+ * readout `each` is in each.cu. */
 #include "kernels/cuda/judge.cuh"
 #include "kernels/cuda/launch.h"
 
@@ -48,14 +49,31 @@ static __device__ void pool(double *pooled /* [C] */, const float *x /* [T,Cp] *
     __syncthreads();
 }
 
-/* One block of threads per sequence; with a gradient, starts the backward pass: dx. */
+/* The position that `last` and `cls` read. */
+static __device__ uint32_t last_of(const Member &m, const Pass &pass, uint32_t n) {
+    return m.readout == CLS ? 0 : m.splits[pass.split].last[sequence_at(m, pass, n)];
+}
+
+static __device__ void read_one(double *pooled /* [C] */, const float *row /* [Cp] */, const Member &m) {
+    for (uint32_t c = threadIdx.x; c < m.C; c += HEAD_THREADS) pooled[c] = 0.0 + (double)row[c]; /* no -0 */
+    __syncthreads();
+}
+
+/* One block of threads per sequence; with a gradient, starts the backward pass: dx. READS: some members have another
+ * readout than the mean. */
+template <bool READS>
 static __global__ void __launch_bounds__(HEAD_THREADS) classify(const Member *__restrict__ members, Pass pass) {
     const Member &m = members[blockIdx.y];
     const uint32_t n = blockIdx.x, B = sequences_of(m, pass);
-    if (n >= B || skips_sequence(pass, B, n)) return;
+    if (n >= B || skips_sequence(pass, B, n) || (READS && m.readout == EACH)) return;
     const float *x = m.x + (size_t)n * m.T * m.Cp, *weight = m.params + m.head_weight, *bias = m.params + m.head_bias;
     double *pooled = m.pooled + (size_t)n * m.C, *logits = m.slopes + (size_t)n * m.classes;
-    pool(pooled, x, m);
+    const bool one = READS && m.readout != MEAN;
+    const uint32_t last = one ? last_of(m, pass, n) : 0;
+    if (one)
+        read_one(pooled, x + (size_t)last * m.Cp, m);
+    else
+        pool(pooled, x, m);
     for (uint32_t i = threadIdx.x; i < m.classes; i += HEAD_THREADS) {
         double sum = (double)bias[i];
         for (uint32_t c = 0; c < m.C; c++) sum += pooled[c] * (double)weight[(size_t)i * m.Cp + c];
@@ -73,11 +91,12 @@ static __global__ void __launch_bounds__(HEAD_THREADS) classify(const Member *__
         double slope = 0;
         for (uint32_t i = 0; i < m.classes && c < m.C; i++) slope += logits[i] * (double)weight[(size_t)i * m.Cp + c];
         __syncthreads();
-        slopes[threadIdx.x] = c < m.C ? (float)(slope / (double)m.T) : 0.0F;
+        slopes[threadIdx.x] = c < m.C ? (float)(one ? slope : slope / (double)m.T) : 0.0F;
         __syncthreads();
         for (uint32_t i = threadIdx.x; i < m.T * (columns / 4); i += HEAD_THREADS)
             *reinterpret_cast<float4 *>(dx + (size_t)(i / (columns / 4)) * m.Cp + first + i % (columns / 4) * 4) =
-                *reinterpret_cast<const float4 *>(slopes + i % (columns / 4) * 4);
+                one && i / (columns / 4) != last ? make_float4(0.0F, 0.0F, 0.0F, 0.0F)
+                                                 : *reinterpret_cast<const float4 *>(slopes + i % (columns / 4) * 4);
     }
 }
 
@@ -105,8 +124,9 @@ static __global__ void tally(Member *members, Pass pass) {
 using namespace sf;
 
 void sf_cuda_head(const sf_cuda_launch *launch, const sf_cuda_pass *pass) {
-    launch_kernel(classify, dim3(launch->most_sequences, launch->members), HEAD_THREADS, 0, launch->stream,
-                  launch->fleet, *pass);
+    launch_kernel(launch->reads ? classify<true> : classify<false>, dim3(launch->most_sequences, launch->members),
+                  HEAD_THREADS, 0, launch->stream, launch->fleet, *pass);
+    if (launch->each) sf_cuda_head_each(launch, pass);
 }
 
 void sf_cuda_tally(const sf_cuda_launch *launch, const sf_cuda_pass *pass) {

@@ -17,29 +17,35 @@ struct Head { /* one head of one sequence, and a tile of its queries or keys */
     uint32_t stride;
 };
 
-/* False: the block of threads has nothing to do. */
-__device__ inline bool head_of(Head &head, const Member &m, const Shape &s, const Pass &pass, uint32_t block) {
+/* False: there is no such head, or the pass skips its sequence. */
+__device__ inline bool head_at(Head &head, const Member &m, const Shape &s, const Pass &pass, uint32_t block,
+                               uint32_t slot, uint32_t tile) {
     const uint32_t B = sequences_of(m, pass);
-    if (B == 0) return false; /* a free place has no positions to divide by */
-    const uint32_t tiles = (m.T + TILE - 1) / TILE;
-    head.tile = blockIdx.x % tiles;
-    head.slot = blockIdx.x / tiles;
+    head.tile = tile;
+    head.slot = slot;
     head.n = head.slot / s.H;
     head.h = head.slot % s.H;
     if (head.n >= B || skips_sequence(pass, B, head.n)) return false;
     const Trace &t = m.traces[pass.training ? block : 0];
     const size_t first = (size_t)head.n * m.T;
-    head.stride = 3 * s.HCp;
-    head.q = t.qkv + first * head.stride + head.h * s.Cp;
-    head.k = head.q + s.HCp;
-    head.v = head.k + s.HCp;
-    head.context = t.context + first * s.HCp + head.h * s.Cp;
+    head.stride = 3 * s.HDp;
+    head.q = t.qkv + first * head.stride + head.h * s.Dp;
+    head.k = head.q + s.HDp;
+    head.v = head.k + s.HDp;
+    head.context = t.context + first * s.HDp + head.h * s.Dp;
     if (!pass.training) return true;
-    head.dcontext = t.dcontext + first * s.HCp + head.h * s.Cp;
-    head.dq = t.dqkv + first * head.stride + head.h * s.Cp;
-    head.dk = head.dq + s.HCp;
-    head.dv = head.dk + s.HCp;
+    head.dcontext = t.dcontext + first * s.HDp + head.h * s.Dp;
+    head.dq = t.dqkv + first * head.stride + head.h * s.Dp;
+    head.dk = head.dq + s.HDp;
+    head.dv = head.dk + s.HDp;
     return true;
+}
+
+/* False: the block of threads has nothing to do. */
+__device__ inline bool head_of(Head &head, const Member &m, const Shape &s, const Pass &pass, uint32_t block) {
+    if (sequences_of(m, pass) == 0) return false; /* a free place has no positions to divide by */
+    const uint32_t tiles = (m.T + TILE - 1) / TILE;
+    return head_at(head, m, s, pass, block, blockIdx.x / tiles, blockIdx.x % tiles);
 }
 
 __device__ inline uint32_t left_of(uint32_t all, uint32_t first) {

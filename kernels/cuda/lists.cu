@@ -85,7 +85,7 @@ static __global__ void __launch_bounds__(LIST_THREADS) list_queries(const Member
     const Member &m = members[blockIdx.z];
     const uint32_t block = blockIdx.y, ranges = (m.T + RANGE - 1) / RANGE;
     const uint32_t slot = blockIdx.x / ranges, low = blockIdx.x % ranges * RANGE, warp = threadIdx.x / 32;
-    if (m.selection == DENSE || m.selection == BY_PATTERN || block >= m.L) return;
+    if (m.selection <= BY_PATTERN || block >= m.L) return;
     const uint32_t B = sequences_of(m, pass);
     if (slot / m.H >= B || skips_sequence(pass, B, slot / m.H)) return;
     const Trace &t = m.traces[block];
@@ -109,7 +109,7 @@ static __global__ void __launch_bounds__(LIST_THREADS) list_queries(const Member
             place += count;
         }
     }
-    if (threadIdx.x == 0 && low + RANGE >= m.T) offsets[m.T] = m.kept;
+    if (threadIdx.x == 0 && low + RANGE >= m.T) offsets[m.T] = below + here;
     __syncthreads();
     place_keys(t.key_places + (size_t)slot * m.kept, counts[warp], share, low);
 }

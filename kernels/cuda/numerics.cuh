@@ -134,7 +134,8 @@ enum Purpose : uint32_t { /* as sf_purpose */
                           DROP_HIDDEN = 8,
                           DROP_MLP = 9,
                           RANDOM_KEYS = 10,
-                          RANDOM_KEYS_EVALUATION = 11
+                          RANDOM_KEYS_EVALUATION = 11,
+                          RANDOM_PREPARATION = 40 /* evaluation: 41 */
 };
 
 __device__ inline uint32_t stream_of(uint32_t purpose, uint32_t block, uint32_t head) {

@@ -83,10 +83,10 @@ static __device__ Weight weight_of(const Member &m, const Shape &s, uint32_t blo
     Weight w;
     w.at = block_param(m, block, which);
     w.bias = block_param(m, block, which + 1);
-    w.stride = which == WO ? s.HCp : which == W2 ? s.Fp : s.Cp;
-    w.width = which == W1 ? s.F : s.C;
-    w.padded = which == W1 ? s.Fp : s.Cp;
-    w.rows = which == W1 ? s.F : which < WO ? s.H * s.C : s.C;
+    w.stride = which == WO ? s.HDp : which == W2 ? s.Fp : s.Cp;
+    w.width = which == W1 ? s.F : which < WO ? s.D : s.C;
+    w.padded = which == W1 ? s.Fp : which < WO ? s.Dp : s.Cp;
+    w.rows = which == W1 ? s.F : which < WO ? s.H * s.D : s.C;
     return w;
 }
 
@@ -305,10 +305,10 @@ static __device__ void project(const Buffers &b, const Member &m, const Shape &s
     }
     for (int i = 0; i < 3; i++) {
         const Weight w = weight_of(m, s, block, WQ + 2 * i);
-        for (uint32_t n0 = 0; n0 < s.HCp; n0 += TILE) {
+        for (uint32_t n0 = 0; n0 < s.HDp; n0 += TILE) {
             Accumulators sums;
-            forward(sums, from, w, b.right, n0, s.HCp);
-            put_rows(t.qkv + (size_t)rows.first * 3 * s.HCp + i * s.HCp + n0, 3 * s.HCp, sums, rows.count, s.HCp - n0);
+            forward(sums, from, w, b.right, n0, s.HDp);
+            put_rows(t.qkv + (size_t)rows.first * 3 * s.HDp + i * s.HDp + n0, 3 * s.HDp, sums, rows.count, s.HDp - n0);
         }
     }
 }
@@ -322,7 +322,7 @@ static __device__ void join_and_transform(const Buffers &b, const Member &m, con
     load_rows(b.x, m.x, rows, s.Cp);
     draw(b.kept, t.kept_attention, m, s, pass, rows, DROP_ATTENTION, block, s.C);
     for (uint32_t n0 = 0; n0 < s.Cp; n0 += TILE) {
-        forward_from(sums, t.context, s.HCp, rows, weight_of(m, s, block, WO), b, n0, s.Cp);
+        forward_from(sums, t.context, s.HDp, rows, weight_of(m, s, block, WO), b, n0, s.Cp);
         join(b.x, sums, b.kept, m, s, pass, n0);
     }
     __syncthreads();
@@ -399,7 +399,7 @@ static __device__ void project_backward(const Buffers &b, const Member &m, const
         Accumulators sums;
         clear(sums);
         for (int i = 0; i < 3; i++)
-            backward_from(sums, t.dqkv + i * s.HCp, 3 * s.HCp, rows, weight_of(m, s, block, WQ + 2 * i), b, n0);
+            backward_from(sums, t.dqkv + i * s.HDp, 3 * s.HDp, rows, weight_of(m, s, block, WQ + 2 * i), b, n0);
         if (n0 + first_column() < s.Cp) put_across(b.a + n0 * LD, sums);
     }
     __syncthreads();
@@ -476,10 +476,10 @@ static __device__ void join_and_transform_backward(const Buffers &b, const Membe
     fetch_kept(b.kept, t.kept_attention, m, s, pass, rows, s.C);
     __syncthreads();
     drop_backward(b, t.dattention, m, s, pass, rows);
-    for (uint32_t n0 = 0; n0 < s.HCp; n0 += TILE) {
+    for (uint32_t n0 = 0; n0 < s.HDp; n0 += TILE) {
         clear(sums);
         backward(sums, b.a, weight_of(m, s, block, WO), b.right, n0, 0);
-        put_rows(t.dcontext + (size_t)rows.first * s.HCp + n0, s.HCp, sums, rows.count, s.HCp - n0);
+        put_rows(t.dcontext + (size_t)rows.first * s.HDp + n0, s.HDp, sums, rows.count, s.HDp - n0);
     }
 }
 

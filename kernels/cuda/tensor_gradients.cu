@@ -32,8 +32,8 @@ static __device__ Product product_of(const Member &m, const Chunk &chunk, uint32
     if (which < 3 * m.H) {
         param = WQ + 2 * (int)(which / m.H);
         p.dy = t.dqkv;
-        p.dy_first = which / m.H * m.HCp + head * m.Cp;
-        p.dy_stride = 3 * m.HCp;
+        p.dy_first = which / m.H * m.HDp + head * m.Cp;
+        p.dy_stride = 3 * m.HDp;
         p.x = t.input;
         p.source = m.pre_norm ? NORMALIZED : AS_IS;
         p.mean = t.mean1;
@@ -44,7 +44,7 @@ static __device__ Product product_of(const Member &m, const Chunk &chunk, uint32
         p.dy = t.dattention;
         p.x = t.context;
         p.x_first = head * m.Cp;
-        p.x_stride = p.weight_stride = m.HCp;
+        p.x_stride = p.weight_stride = m.HDp;
         p.source = ROUNDED;
         p.weight = gradient + m.block_params[WO] + head * m.Cp;
         p.bias = head == 0 ? gradient + m.block_params[BO] : nullptr;

@@ -40,17 +40,17 @@ __device__ inline bool head_of(TensorHead<P, PAPER> &head, const Member &m, cons
     if (block >= m.L || head.n >= sequences_of(m, pass)) return false;
     const Trace &t = m.traces[pass.training ? block : 0];
     const size_t first = (size_t)head.n * m.T;
-    head.any_stride = 3 * m.HCp;
-    head.any_context_stride = m.HCp;
+    head.any_stride = 3 * m.HDp;
+    head.any_context_stride = m.HDp;
     head.any_columns = m.Cp;
     head.q = reinterpret_cast<const Stored *>(t.qkv) + first * head.stride() + head.h * m.Cp;
-    head.k = head.q + m.HCp;
-    head.v = head.k + m.HCp;
-    head.context = reinterpret_cast<Stored *>(t.context) + first * m.HCp + head.h * m.Cp;
-    head.dcontext = reinterpret_cast<const Stored *>(t.dcontext) + first * m.HCp + head.h * m.Cp;
+    head.k = head.q + m.HDp;
+    head.v = head.k + m.HDp;
+    head.context = reinterpret_cast<Stored *>(t.context) + first * m.HDp + head.h * m.Cp;
+    head.dcontext = reinterpret_cast<const Stored *>(t.dcontext) + first * m.HDp + head.h * m.Cp;
     head.dq = reinterpret_cast<Stored *>(t.dqkv) + first * head.stride() + head.h * m.Cp;
-    head.dk = head.dq + m.HCp;
-    head.dv = head.dk + m.HCp;
+    head.dk = head.dq + m.HDp;
+    head.dv = head.dk + m.HDp;
     return true;
 }
 

@@ -25,7 +25,7 @@ static __device__ Matrix matrix_of(const Member &m, uint32_t block, uint32_t whi
         w.at = block_param(m, block, WQ + 2 * (int)(which / m.H)) + (size_t)head * m.C * m.Cp;
     } else if (which < 4 * m.H) {
         w.at = block_param(m, block, WO) + head * m.Cp;
-        w.stride = m.HCp;
+        w.stride = m.HDp;
     } else if (which == 4 * m.H) {
         w.at = block_param(m, block, W1);
         w.outputs = m.F;
@@ -184,7 +184,7 @@ static __global__ void __launch_bounds__(ROW_THREADS, 1)
     if (threadIdx.x <= s.H && block > 0)
         work.sources[threadIdx.x] = threadIdx.x == 0 ? float_source(input_of(m, pass, block - 1), s.Cp)
                                                      : stored_source<P>(m.traces[pass.training ? block - 1 : 0].context,
-                                                                        (threadIdx.x - 1) * s.Cp, s.HCp, s.Cp);
+                                                                        (threadIdx.x - 1) * s.Cp, s.HDp, s.Cp);
     if (threadIdx.x == 0) work.count = s.H + 1;
     const uint4 *const weights = weights_of<P, PAPER>(shared, m, block, false);
     __syncthreads();
@@ -212,7 +212,7 @@ static __global__ void __launch_bounds__(ROW_THREADS, 1)
             if (step + 1 < s.H) continue;
             if (step > s.H + 1) {
                 const uint32_t which = (step - s.H - 2) / s.H, head = (step - s.H - 2) % s.H;
-                store_rounded<P>(work.after.qkv, which * s.HCp + head * s.Cp, 3 * s.HCp, s.Cp, sums, at);
+                store_rounded<P>(work.after.qkv, which * s.HDp + head * s.Cp, 3 * s.HDp, s.Cp, sums, at);
                 continue;
             }
             if (drops) {
@@ -253,7 +253,7 @@ static __device__ void list_sources(Work &work, const Member &m, const Shape &s,
         work.sources[i] = float_source(m.dx, s.Cp);
     else if (i <= projections)
         work.sources[i] =
-            stored_source<P>(m.traces[block].dqkv, (i - 1) / s.H * s.HCp + (i - 1) % s.H * s.Cp, 3 * s.HCp, s.Cp);
+            stored_source<P>(m.traces[block].dqkv, (i - 1) / s.H * s.HDp + (i - 1) % s.H * s.Cp, 3 * s.HDp, s.Cp);
     else if (normed && i == projections + 1)
         work.sources[i] = float_source(input_of(m, pass, block), s.Cp);
     else if (i == count - 2)
@@ -359,7 +359,7 @@ static __global__ void __launch_bounds__(ROW_THREADS, 1)
         for (uint32_t head = 0; head < s.H && block > 0; head++) {
             clear(sums);
             multiply_packed<P>(sums, from, weights + (size_t)head * matrix_chunks<P>);
-            store_rounded<P>(work.before.dcontext, head * s.Cp, s.HCp, s.Cp, sums, at);
+            store_rounded<P>(work.before.dcontext, head * s.Cp, s.HDp, s.Cp, sums, at);
         }
     }
 }

@@ -134,5 +134,6 @@ void sf_cuda_update(const sf_cuda_launch *launch, const sf_cuda_pass *pass) {
     const dim3 grid((launch->most_size + STRETCH - 1) / STRETCH, launch->members);
     launch_kernel(sum_chunks, grid, UPDATE_THREADS, 0, launch->stream, launch->fleet, *pass);
     launch_kernel(judge_step, launch->members, UPDATE_THREADS, 0, launch->stream, launch->fleet, *pass);
+    if (launch->each) sf_cuda_withhold(launch);
     launch_kernel(update, grid, UPDATE_THREADS, 0, launch->stream, launch->fleet);
 }

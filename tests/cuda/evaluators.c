@@ -31,6 +31,58 @@ static const sample_case cases[] = {
     {"causal full", 40, 64, 64, 1, 1, 4, SF_RELU, SF_POST_NORM, 0.1, 14},
     {"causal banded:5", 67, 20, 9, 2, 2, 3, SF_RELU, SF_PRE_NORM, 0.1, 15},
     {"causal block:4", 21, 64, 64, 1, 2, 7, SF_RELU, SF_PRE_NORM, 0.2, 16},
+    {"causal topk:5", 70, 12, 20, 2, 2, 3, SF_RELU, SF_PRE_NORM, 0.1, 17},
+    {"causal bottomk:40", 67, 20, 9, 1, 1, 3, SF_GELU, SF_POST_NORM, 0.1, 18},
+    {"causal random:4", 21, 64, 64, 1, 2, 9, SF_RELU, SF_PRE_NORM, 0.2, 19},
+    {"last full", 9, 64, 64, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 20},
+    {"causal last topk:3", 19, 12, 20, 2, 1, 10, SF_RELU, SF_PRE_NORM, 0.1, 21},
+    {"cls banded:3+global:1", 13, 20, 9, 2, 1, 9, SF_RELU, SF_POST_NORM, 0.1, 22},
+    {"each full", 9, 12, 20, 2, 1, 10, SF_RELU, SF_PRE_NORM, 0.1, 23},
+    {"causal each topk:3", 70, 20, 9, 1, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 24},
+    {"tied each full", 30, 12, 9, 1, 1, 10, SF_RELU, SF_PRE_NORM, 0.1, 26},
+    {"tied topk:3", 40, 72, 9, 1, 1, 9, SF_RELU, SF_PRE_NORM, 0.1, 27},
+    {"narrow full", 21, 24, 9, 3, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 28},
+    {"wide topk:3", 21, 12, 9, 2, 1, 5, SF_RELU, SF_POST_NORM, 0.1, 29},
+    {"narrow random:3", 13, 64, 64, 1, 1, 4, SF_RELU, SF_PRE_NORM, 0.1, 30},
+    {"full/softmax1", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 31},
+    {"topk:3/sigmoid", 21, 12, 9, 1, 2, 5, SF_RELU, SF_PRE_NORM, 0.1, 32},
+    {"causal full/sigmoid", 70, 12, 9, 1, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 33},
+    {"banded:3/softplus:3", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 34},
+    {"full/sparsemax", 21, 20, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 35},
+    {"random:9/entmax15", 21, 64, 64, 1, 1, 4, SF_RELU, SF_PRE_NORM, 0.1, 36},
+    {"full/entmax:1.3", 9, 12, 9, 1, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 37},
+    {"causal full/fastmax", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 38},
+    {"full/fastmax", 9, 20, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 38},
+    {"full@rope", 70, 13, 9, 2, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 39},
+    {"topk:3@rope@qknorm:4", 13, 64, 64, 1, 2, 3, SF_RELU, SF_POST_NORM, 0.1, 40},
+    {"narrow full@qknorm:2", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 41},
+    {"full@alibi", 70, 12, 9, 1, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 42},
+    {"topk:5@softcap:3@logn", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 43},
+    {"causal banded:5@alibi@softcap:2", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 44},
+    {"random:4/sigmoid@logn", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 45},
+    {"topk:3+sink:2+window:3+random:2", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 46},
+    {"causal topk:3+sink:1", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 47},
+    {"random:3+global:2", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 48},
+    {"banded:3+random:4", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 49},
+    {"topk:3+st", 70, 12, 9, 1, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 50},
+    {"causal bottomk:3+st@softcap:2", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 51},
+    {"topp:0.6", 70, 12, 9, 1, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 52},
+    {"causal topp:0.8+window:3", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 53},
+    {"within:0.5+sink:1@alibi", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 54},
+    {"topp:0.6+global:1/sparsemax", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 55},
+    {"blocktopk:4:2", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 56},
+    {"blocktopk:16:2", 70, 12, 9, 1, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 57},
+    {"causal blocktopk:3:3/sigmoid", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 58},
+    {"blocktopk:4:2+global:1@rope", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 59},
+    {"kmeans:3:2", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 60},
+    {"kmeans:9:0+sink:1", 21, 13, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 61},
+    {"lsh:4:2", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 62},
+    {"causal lsh:6:3@alibi", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 63},
+    {"full/fastmax", 40, 16, 9, 2, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 67},
+    {"full+global:1/fastmax@rope", 40, 13, 9, 1, 2, 5, SF_RELU, SF_PRE_NORM, 0, 68},
+    {"full/doubly", 21, 12, 9, 2, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 64},
+    {"within:1/doubly:3@alibi", 70, 12, 9, 1, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 65},
+    {"banded:5+global:1/doubly:2", 21, 12, 9, 1, 1, 5, SF_RELU, SF_PRE_NORM, 0.1, 66},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -94,7 +146,7 @@ static void assert_losses_equal(double cpu, double gpu) {
 static void evaluate(sf_evaluation *out, float *logits, const sf_evaluator *evaluator, const pair *p,
                      const sf_moment *moment) {
     const sf_batch batch = sample_batch(&p->s);
-    const size_t row = batch.B * p->s.model.shape.classes;
+    const size_t row = batch.B * sf_shape_labels(&p->s.model.shape) * p->s.model.shape.classes;
     for (size_t m = 0; m < MODELS; m += evaluator->models)
         if (sf_evaluator_evaluate(evaluator, out + m, logits + m * row, (const float *const *)p->params + m,
                                   sf_smaller(evaluator->models, MODELS - m), &batch, moment) != SF_OK)
@@ -105,7 +157,7 @@ static void check_evaluation(const sample_case *c, const sf_moment *moment) {
     pair p;
     open_pair(&p, c, SF_EVALUATION_WORK, MODELS);
     assert_int_equal(p.gpu.models, MODELS);
-    const size_t count = MODELS * p.s.B * p.s.model.shape.classes;
+    const size_t count = MODELS * p.s.B * sf_shape_labels(&p.s.model.shape) * p.s.model.shape.classes;
     float *logits[2] = {room_for(count, sizeof(float)), room_for(count, sizeof(float))};
     sf_evaluation sums[2][MODELS];
     evaluate(sums[0], logits[0], &p.cpu, &p, moment);
@@ -116,6 +168,7 @@ static void check_evaluation(const sample_case *c, const sf_moment *moment) {
         for (size_t m = 0; m < MODELS; m++) {
             assert_losses_equal(sums[0][m].loss, sums[1][m].loss);
             assert_int_equal(sums[0][m].correct, sums[1][m].correct);
+            assert_int_equal(sums[0][m].labelled, sums[1][m].labelled);
         }
     }
     sf_release(logits[0]);
@@ -196,6 +249,26 @@ static void gradients_are_equal(void **state) {
     }
 }
 
+/* Their weights are many: not among those that are taken in parts. */
+static void many_classes_are_equal(void **state) {
+    (void)state;
+    static const sample_case many = {"many each banded:3", 5, 72, 9, 1, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 25};
+    check_gradient(&many, true);
+    check_evaluation(&many, &(sf_moment){.seed = 11, .epoch = 2, .step = 1, .first_sample = 40});
+}
+
+/* The generic kernels have no room for all queries at once, and the first round ends inside of a sequence. */
+static void rounds_are_equal(void **state) {
+    (void)state;
+    static const sample_case many[] = {{"full/sigmoid", 300, 12, 9, 2, 1, 4, SF_RELU, SF_PRE_NORM, 0.1, 60},
+                                       {"topp:0.5/doubly:2", 300, 12, 9, 2, 1, 4, SF_RELU, SF_PRE_NORM, 0.1, 62},
+                                       {"topk:3+st@logn", 600, 12, 9, 2, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 61}};
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
+        check_gradient(&many[i], true);
+        check_evaluation(&many[i], &(sf_moment){.seed = 11, .epoch = 2, .step = 1, .first_sample = 40});
+    }
+}
+
 typedef struct trained { /* the weights and moments of one backend */
     float *blocks[SF_MOST_BLOCKS];
 } trained;
@@ -270,6 +343,32 @@ static void a_step_that_diverges_changes_nothing(void **state) {
     close_pair(&p);
 }
 
+/* Under the readout `each`: not even weight decay. */
+static void a_step_without_labels_changes_nothing(void **state) {
+    (void)state;
+    static const sample_case unlabelled = {"each full", 9, 12, 20, 2, 1, 3, SF_RELU, SF_PRE_NORM, 0.1, 23};
+    pair p;
+    open_pair(&p, &unlabelled, SF_TRAINING_WORK, 1);
+    const size_t size = p.s.model.size, bytes = size * sizeof(float);
+    sf_config config;
+    sf_config_init(&config);
+    config.momentum = config.weight_decay = 0.5;
+    for (size_t i = 0; i < p.s.B * p.s.model.shape.T; i++) p.s.labels[i] = SF_NO_LABEL;
+    float *blocks[] = {room_for(size, sizeof(float)), room_for(size, sizeof(float))};
+    memcpy(blocks[0], p.params[0], bytes);
+    for (size_t i = 0; i < size; i++) blocks[1][i] = 1;
+    const sf_batch batch = sample_batch(&p.s);
+    const sf_update update = {.config = &config, .lr = 1, .step = 1};
+    double loss = 1;
+    assert_int_equal(sf_evaluator_step(&p.gpu, &loss, blocks, &update, &batch, &p.s.moment), SF_OK);
+    assert_true(loss == 0);
+    assert_memory_equal(blocks[0], p.params[0], bytes);
+    for (size_t i = 0; i < size; i++) assert_true(blocks[1][i] == 1);
+    sf_release(blocks[0]);
+    sf_release(blocks[1]);
+    close_pair(&p);
+}
+
 /* ---- observe */
 
 typedef struct record { /* all that an observer saw, by block and sequence */
@@ -281,8 +380,7 @@ typedef struct record { /* all that an observer saw, by block and sequence */
 } record;
 
 static size_t floats_of_view(const sf_shape *s) {
-    const size_t Cp = sf_padded(s->C);
-    return s->T * (Cp + 4 * s->H * Cp + sf_padded(s->F) + 2);
+    return s->T * (sf_padded(s->C) + 4 * s->H * sf_padded(s->D) + sf_padded(s->F) + 2);
 }
 
 static void open_record(record *out, const pair *p) {
@@ -307,25 +405,28 @@ static float *add_rows(float *to, const float *from, size_t stride, size_t width
 static void see(void *context, size_t worker, const sf_attention_view *view) {
     const record *r = context;
     const sf_shape *s = r->shape;
-    const size_t slot = view->block * r->B + view->sequence, T = s->T, Cp = sf_padded(s->C), HCp = s->H * Cp;
+    const size_t slot = view->block * r->B + view->sequence, T = s->T, Cp = sf_padded(s->C),
+                 HDp = s->H * sf_padded(s->D);
     float *at = r->floats + slot * floats_of_view(s);
     uint32_t *keys = r->keys + slot * s->H * T * T;
     assert_true(worker < 2);
     r->by[slot]++;
     at = add_rows(at, view->input, Cp, Cp, T);
-    at = add_rows(at, view->q, view->stride, HCp, T);
-    at = add_rows(at, view->k, view->stride, HCp, T);
-    at = add_rows(at, view->v, view->stride, HCp, T);
-    at = add_rows(at, view->context, HCp, HCp, T);
+    at = add_rows(at, view->q, view->stride, HDp, T);
+    at = add_rows(at, view->k, view->stride, HDp, T);
+    at = add_rows(at, view->v, view->stride, HDp, T);
+    at = add_rows(at, view->context, HDp, HDp, T);
     at = add_rows(at, view->hidden, sf_padded(s->F), sf_padded(s->F), T);
     at = add_rows(at, view->attention_rstd, 1, 1, T);
     add_rows(at, view->mlp_rstd, 1, 1, T);
-    for (size_t h = 0; h < s->H && view->chosen != NULL; h++)
+    uint32_t *kept = room_for(2 * T, sizeof *kept);
+    for (size_t h = 0; h < s->H && sf_view_has_choices(view); h++)
         for (size_t query = 0; query < T; query++) {
             size_t count;
-            const uint32_t *chosen = sf_view_chosen(&count, NULL, view, T, h, query);
+            const uint32_t *chosen = sf_view_chosen(&count, kept, view, T, h, query);
             for (size_t i = 0; i < count; i++) keys[(h * T + query) * T + i] = chosen[i] + 1;
         }
+    sf_release(kept);
 }
 
 static void check_observation(const sample_case *c, double noise) {
@@ -367,8 +468,11 @@ int main(int count, char **words) {
         cmocka_unit_test(fewer_weights_and_sequences_than_there_is_room_for),
         cmocka_unit_test(a_stop_ends_an_evaluation),
         cmocka_unit_test(gradients_are_equal),
+        cmocka_unit_test(many_classes_are_equal),
+        cmocka_unit_test(rounds_are_equal),
         cmocka_unit_test(steps_are_equal),
         cmocka_unit_test(a_step_that_diverges_changes_nothing),
+        cmocka_unit_test(a_step_without_labels_changes_nothing),
         cmocka_unit_test(observations_are_equal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ static sf_cuda_set lay_out(sf_batch_room *room, const sf_member *member, const s
     const size_t count = sf_dataset_count(set);
     if (sf_batch_room_open(room, count, member->model.shape.T) != SF_OK) die("memory");
     for (size_t i = 0; i < count; i++) sf_batch_room_place(room, i, member->data, set, i, &member->model.shape);
-    return (sf_cuda_set){room->tokens, room->labels, count};
+    return (sf_cuda_set){room->tokens, room->labels, count, NULL};
 }
 
 typedef struct subject { /* a model to be trained */

@@ -115,15 +115,23 @@ class Devices(DeviceCase):
             self.one_sentence(result, "note: ", part, "no CUDA kernel; it is computed on the CPU instead")
             self.assertEqual(self.read(result), self.whole(*words, "--device", "cpu"))
 
-    def test_parts_beyond_the_paper_run_on_the_cpu_with_a_note(self):
-        for words, part in ((["topp:0.8"], "the selector topp"), (["topk:3+global:1"], "the extra global"), (["topk:3+sink:1"], "the extra sink"),
-                            (["topk:3+st"], "the extra st"), (["full/doubly"], "the weighting doubly"), (["full@rope"], "the score transform rope"),
-                            (["topk:3", "--causal"], "the setting causal"), (["full", "--readout", "last"], "the readout last")):
+    def test_parts_and_settings_beyond_the_paper_have_kernels(self):
+        for words in (["topp:0.8"], ["topk:3+global:1"], ["topk:3+st"], ["full/entmax15"], ["full@rope@alibi"], ["kmeans:2:1"], ["lsh:2:1"], ["blocktopk:2:2"],
+                      ["full/doubly"], ["full/fastmax", "--head-width", "4", "--dropout", "0"],
+                      ["topk:3", "--causal"], ["full", "--readout", "last"], ["full", "--readout", "cls", "--min-length", "5"],
+                      ["full", "--head-width", "9"], ["topk:3", "--tie-weights"]):
             with self.subTest(words):
                 words = ["--attention", *words, "--epochs", "1"]
                 result = self.command(*words, "--device", "cuda")
-                self.one_sentence(result, "note: ", part, "no CUDA kernel; it is computed on the CPU instead")
+                self.assertNotIn("note: ", result.err)
                 self.assertEqual(self.read(result), self.whole(*words, "--device", "cpu"))
+
+    def test_parts_beyond_the_paper_have_no_tensor_cores(self):
+        for attention, part in (("topp:0.8", "the selector topp"), ("topk:3+sink:1", "the extra sink"), ("topk:3+st", "the extra st"),
+                                ("full/sigmoid", "the weighting sigmoid"), ("full@rope", "the score transform rope")):
+            with self.subTest(attention):
+                self.refused("train", "even-pairs", "--attention", attention, "--device", "cuda", "--precision", "tf32", "--store", self.store,
+                             mentions=[part, "no CUDA kernel"], codes=(1,))
 
     def test_a_plug_in_that_selects_by_position_has_a_kernel(self):
         source = self.write("strided.c", example("strided.c"))

@@ -62,8 +62,8 @@ static sf_status gpu_supports(const sf_demand *demand) {
 
 static bool gpu_share_fleet(const sf_demand *a, const sf_demand *b) {
     const sf_shape *s = a->shape, *t = b->shape;
-    return s->C == t->C && s->F == t->F && s->H == t->H && s->L == t->L && a->precision == b->precision &&
-           sf_cuda_takes_whole(s) == sf_cuda_takes_whole(t);
+    return s->C == t->C && s->F == t->F && s->H == t->H && s->D == t->D && s->L == t->L &&
+           a->precision == b->precision && sf_cuda_takes_whole(s) == sf_cuda_takes_whole(t);
 }
 
 /* Sizes are those of a model with as many sequences as the demand has at most. */
@@ -222,14 +222,13 @@ static sf_status prepare(const gpu_fleet *fleet, size_t s) {
 }
 
 static sf_status read_row(sf_epoch *row, size_t *diverged_step, const gpu_fleet *fleet, size_t s) {
-    const sf_member *member = fleet->members[s];
     sf_cuda_result result;
     SF_TRY(sf_cuda_fleet_result(&result, fleet->fleet, s));
     *diverged_step = result.diverged_step;
     row->train_loss = result.train_loss;
-    row->train_accuracy = 100.0 * (double)result.train_correct / (double)sf_dataset_count(member->data->training);
+    row->train_accuracy = 100.0 * (double)result.train_correct / (double)result.train_labelled;
     row->heldout_loss = result.heldout_loss;
-    row->heldout_accuracy = 100.0 * (double)result.heldout_correct / (double)sf_dataset_count(member->data->heldout);
+    row->heldout_accuracy = 100.0 * (double)result.heldout_correct / (double)result.heldout_labelled;
     return SF_OK;
 }
 

@@ -18,8 +18,10 @@ sf_status sf_gpu_model_open(sf_gpu_model *out, const sf_member *member) {
     SF_TRY(lay_out(&out->heldout, member, member->data->heldout));
     out->model = (sf_cuda_model){
         .model = &member->model,
-        .training = {out->training.tokens, out->training.labels, sf_dataset_count(member->data->training)},
-        .heldout = {out->heldout.tokens, out->heldout.labels, sf_dataset_count(member->data->heldout)},
+        .training = {out->training.tokens, out->training.labels, sf_dataset_count(member->data->training),
+                     out->training.last},
+        .heldout = {out->heldout.tokens, out->heldout.labels, sf_dataset_count(member->data->heldout),
+                    out->heldout.last},
         .seed = (uint32_t)config->seed,
         .batch = (size_t)config->batch,
         .optimizer = (sf_optimizer)config->optimizer,

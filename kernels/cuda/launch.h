@@ -81,11 +81,11 @@ void sf_cuda_tally(const sf_cuda_launch *launch, const sf_cuda_pass *pass);
 void sf_cuda_gradients(const sf_cuda_launch *launch, const sf_cuda_pass *pass);
 void sf_cuda_update(const sf_cuda_launch *launch, const sf_cuda_pass *pass);
 
-typedef struct sf_cuda_parts { /* the same stretch of chunks' gradients, in device memory */
+typedef struct sf_cuda_stretches { /* the same stretch of chunks' gradients, in device memory */
     const float *at[SF_CUDA_CHUNKS];
     uint32_t count;
-} sf_cuda_parts;
-void sf_cuda_add_parts(cudaStream_t stream, float *sum /* [width] */, const sf_cuda_parts *parts, uint32_t width);
+} sf_cuda_stretches;
+void sf_cuda_add_parts(cudaStream_t stream, float *sum /* [width] */, const sf_cuda_stretches *parts, uint32_t width);
 
 #ifdef __cplusplus
 }

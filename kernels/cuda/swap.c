@@ -53,7 +53,7 @@ sf_status sf_cuda_swap_round(const sf_cuda_swap *swap, sf_cuda_link *link, const
 void sf_cuda_swap_add(const sf_cuda_swap *swap, const sf_cuda_member *m, const sf_cuda_dealt *dealt,
                       cudaStream_t stream) {
     const size_t first = dealt->stretches[dealt->place];
-    sf_cuda_parts parts = {.count = (uint32_t)dealt->chunks};
+    sf_cuda_stretches parts = {.count = (uint32_t)dealt->chunks};
     for (size_t c = 0; c < dealt->chunks; c++)
         parts.at[c] =
             c % dealt->summing == dealt->place ? m->chunks + c * m->size + first : received_at(swap, dealt, c);

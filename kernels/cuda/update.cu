@@ -112,7 +112,8 @@ static __global__ void __launch_bounds__(UPDATE_THREADS) update(const Member *__
 }
 
 /* The same stretch of every chunk's gradient, in order. */
-static __global__ void __launch_bounds__(UPDATE_THREADS) add_parts(float *sum, sf_cuda_parts parts, uint32_t width) {
+static __global__ void __launch_bounds__(UPDATE_THREADS)
+    add_parts(float *sum, sf_cuda_stretches parts, uint32_t width) {
     const uint32_t i = blockIdx.x * UPDATE_THREADS + threadIdx.x;
     if (i >= width) return;
     float total = parts.at[0][i];
@@ -124,7 +125,7 @@ static __global__ void __launch_bounds__(UPDATE_THREADS) add_parts(float *sum, s
 
 using namespace sf;
 
-void sf_cuda_add_parts(cudaStream_t stream, float *sum, const sf_cuda_parts *parts, uint32_t width) {
+void sf_cuda_add_parts(cudaStream_t stream, float *sum, const sf_cuda_stretches *parts, uint32_t width) {
     if (width > 0)
         launch_kernel(add_parts, (width + UPDATE_THREADS - 1) / UPDATE_THREADS, UPDATE_THREADS, 0, stream, sum, *parts,
                       width);

@@ -219,9 +219,16 @@ static void nap(void) {
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 }
 
+/* "Not ready" is an answer: the next kernel must not be blamed for it. */
+static cudaError_t state_of(cudaEvent_t event) {
+    const cudaError_t state = cudaEventQuery(event);
+    if (state == cudaErrorNotReady) sf_cuda_forget_error();
+    return state;
+}
+
 static sf_status wait_for(const sf_cuda_part *part, cudaEvent_t event, const atomic_int *stop, bool *told) {
     for (;;) {
-        const cudaError_t state = cudaEventQuery(event);
+        const cudaError_t state = state_of(event);
         if (state != cudaErrorNotReady) return sf_cuda_ok(state, "computing");
         sf_cuda_fleet_stop_asked(part->fleet, stop, told);
         nap();
@@ -248,7 +255,7 @@ sf_status sf_cuda_part_compute(sf_cuda_part *part, const sf_cuda_dealt *dealt, c
 sf_status sf_cuda_part_poll(sf_cuda_part *part, bool *arrived) {
     SF_TRY(enter(part));
     SF_TRY(sf_cuda_link_state(part->link));
-    const cudaError_t state = cudaEventQuery(part->summed);
+    const cudaError_t state = state_of(part->summed);
     *arrived = state == cudaSuccess;
     return state == cudaErrorNotReady ? SF_OK : sf_cuda_ok(state, "exchanging gradients");
 }

@@ -11,7 +11,7 @@ static void lay_out_weighed(sf_joint *j, sf_arena *arena, const sf_cpu_plan *pla
     TAKE(j->weighed.scores, j->seats);
     TAKE(j->weighed.rows, j->seats);
     for (size_t n = 0; n < j->seats; n++) {
-        sf_matrix_space measured, *m = j->matrices != NULL ? &j->matrices[n] : &measured;
+        sf_matrix_space measured = {0}, *m = j->matrices != NULL ? &j->matrices[n] : &measured;
         sf_lay_out_matrix(m, arena, plan);
         if (j->matrices == NULL) continue;
         j->weighed.weights[n] = m->weights;

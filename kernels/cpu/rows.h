@@ -8,6 +8,7 @@
 
 #define sf_classify               ISA(sf_classify)
 #define sf_classify_each          ISA(sf_classify_each)
+#define sf_pack_block             ISA(sf_pack_block)
 #define sf_pack_head              ISA(sf_pack_head)
 #define sf_rows_norm              ISA(sf_rows_norm)
 #define sf_rows_norm_backward     ISA(sf_rows_norm_backward)
@@ -70,6 +71,7 @@ void sf_add_scaled(float *y, float factor, const float *x, size_t N); /* y += fa
 void sf_classify(const sf_job *job, size_t n);
 /* The same for all sequences of the job under the readout `each`. */
 void sf_classify_each(const sf_job *job);
+void sf_pack_block(sf_packed_block *packed, const sf_cpu_plan *plan, const float *params, size_t block);
 void sf_pack_head(sf_packed_head *packed, const sf_cpu_plan *plan, const float *params);
 
 typedef struct sf_softmax_stats { /* enough to compute a row's weights again */

@@ -117,7 +117,8 @@ def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     if q.dtype not in (torch.float32, torch.float64) or k.dtype != q.dtype or v.dtype != q.dtype:
         raise ValueError(f"query, key and value are {q.dtype}, {k.dtype} and {v.dtype}; they must all be float32 or float64")
     if any(x.device.type not in ("cpu", "meta") for x in (q, k, v)):
-        raise ValueError(f"query is on {q.device}; semfocus.torch computes on the CPU: use q.cpu()")
+        raise ValueError(f"query, key and value are on {q.device}, {k.device} and {v.device}; semfocus.torch computes on the CPU: "
+                         "give q.cpu(), k.cpu() and v.cpu(), through which gradients flow back")
 
 
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mechanism: str = "full", *,

@@ -159,6 +159,8 @@ class Operator(unittest.TestCase):
                           (q, k.double(), v, "full"), (q, k, v, "topq:3"), (q, k, v, "topk:0"), (q[0, 0, 0],) * 3 + ("full",)):
             with self.assertRaises(ValueError):
                 attention(*arguments)
+        with torch._subclasses.FakeTensorMode(), self.assertRaisesRegex(ValueError, "cuda:0.*on the CPU: give q.cpu()"):
+            attention(*(torch.empty(2, 5, 4, device="cuda") for _ in range(3)), "full")  # there need not be a GPU
         with self.assertRaises(ValueError):
             attention(q, k, v, "full", scale=-1.0)
         with self.assertRaises(ValueError):

@@ -18,7 +18,7 @@ struct sf_cuda_part {
     cudaEvent_t summed;
     float *staged, *sum; /* pinned: [chunks of a place,size], [size] */
     double *losses;      /* pinned: [sequences of the largest batch or set] */
-    uint8_t *correct;    /* pinned: likewise */
+    uint32_t *correct;   /* pinned: likewise */
     bool *updates;       /* pinned */
     sf_cuda_link *link;  /* NULL: the host passes gradients on */
     sf_cuda_swap swap;

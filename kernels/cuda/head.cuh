@@ -17,15 +17,8 @@ struct Head { /* one head of one sequence, and a tile of its queries or keys */
     uint32_t stride;
 };
 
-/* False: there is no such head, or the pass skips its sequence. */
-__device__ inline bool head_at(Head &head, const Member &m, const Shape &s, const Pass &pass, uint32_t block,
-                               uint32_t slot, uint32_t tile) {
-    const uint32_t B = sequences_of(m, pass);
-    head.tile = tile;
-    head.slot = slot;
-    head.n = head.slot / s.H;
-    head.h = head.slot % s.H;
-    if (head.n >= B || skips_sequence(pass, B, head.n)) return false;
+/* Fills in the rest, from n and h. */
+__device__ inline void aim(Head &head, const Member &m, const Shape &s, const Pass &pass, uint32_t block) {
     const Trace &t = m.traces[pass.training ? block : 0];
     const size_t first = (size_t)head.n * m.T;
     head.stride = 3 * s.HDp;
@@ -33,19 +26,39 @@ __device__ inline bool head_at(Head &head, const Member &m, const Shape &s, cons
     head.k = head.q + s.HDp;
     head.v = head.k + s.HDp;
     head.context = t.context + first * s.HDp + head.h * s.Dp;
-    if (!pass.training) return true;
+    if (!pass.training) return;
     head.dcontext = t.dcontext + first * s.HDp + head.h * s.Dp;
     head.dq = t.dqkv + first * head.stride + head.h * s.Dp;
     head.dk = head.dq + s.HDp;
     head.dv = head.dk + s.HDp;
+}
+
+/* False: the block of threads has nothing to do, or the pass skips the sequence. */
+__device__ inline bool head_of(Head &head, const Member &m, const Shape &s, const Pass &pass, uint32_t block) {
+    const uint32_t B = sequences_of(m, pass);
+    if (B == 0) return false; /* a free place has no positions to divide by */
+    const uint32_t tiles = (m.T + TILE - 1) / TILE;
+    head.tile = blockIdx.x % tiles;
+    head.slot = blockIdx.x / tiles;
+    head.n = head.slot / s.H;
+    head.h = head.slot % s.H;
+    if (head.n >= B || skips_sequence(pass, B, head.n)) return false;
+    aim(head, m, s, pass, block);
     return true;
 }
 
-/* False: the block of threads has nothing to do. */
-__device__ inline bool head_of(Head &head, const Member &m, const Shape &s, const Pass &pass, uint32_t block) {
-    if (sequences_of(m, pass) == 0) return false; /* a free place has no positions to divide by */
-    const uint32_t tiles = (m.T + TILE - 1) / TILE;
-    return head_at(head, m, s, pass, block, blockIdx.x / tiles, blockIdx.x % tiles);
+/* The same of a tile that the caller chose. The lines above are written out: in one function with these, the kernels of
+ * the paper's mechanisms take more registers. */
+__device__ inline bool head_at(Head &head, const Member &m, const Shape &s, const Pass &pass, uint32_t block,
+                               uint32_t slot, uint32_t tile) {
+    const uint32_t B = sequences_of(m, pass);
+    head.tile = tile;
+    head.slot = slot;
+    head.n = slot / s.H;
+    head.h = slot % s.H;
+    if (head.n >= B || skips_sequence(pass, B, head.n)) return false;
+    aim(head, m, s, pass, block);
+    return true;
 }
 
 __device__ inline uint32_t left_of(uint32_t all, uint32_t first) {

@@ -30,8 +30,8 @@ def lines(period):
 
 
 class DataParallel(RanksCase):
-    def words(self, *more, store=None, attention="full,topk:3", epochs=3):
-        return ["train", "even-pairs", "--attention", attention, *MODEL, "--epochs", epochs, *more, "--store",
+    def words(self, *more, store=None, task="even-pairs", attention="full,topk:3", epochs=3):
+        return ["train", task, "--attention", attention, *MODEL, "--epochs", epochs, *more, "--store",
                 store or self.store]
 
     def expect(self, *more, **options):

@@ -68,6 +68,14 @@ class Cuda:
             expected = self.expect(*size, attention=on_cpus.MECHANISMS, epochs=2)
             self.assertEqual(self.together(ranks, *size, attention=on_cpus.MECHANISMS, epochs=2), expected, (ranks, size))
 
+    def test_same_bits_of_readouts_and_parts(self):
+        """Sequences with one label that is read at one position, or with many labels."""
+        parts = "topk:3+sink:1/entmax15@rope,full/doubly@qknorm:3,topp:0.5@alibi"
+        for task, readout in (("even-pairs", ["--readout", "cls"]), ("reverse-string", ["--tie-weights"])):
+            words = [*SIZE, *readout]
+            expected = self.expect(*words, task=task, attention=parts, epochs=2)
+            self.assertEqual(self.together(3, *words, task=task, attention=parts, epochs=2), expected, task)
+
     def test_same_bits_in_one_wave(self):
         expected = self.expect(*SIZE)
         self.environment["SEMFOCUS_EMULATE_PROCESSORS"] = "132"

@@ -11,17 +11,19 @@
 #include "kernels/reference/raw.h"
 #include "semfocus/plugin.h"
 #include "semfocus/raw_attention.h"
+#include "train/gpu_attention.h"
 
 enum { LONGEST = 65536, WIDEST = 4096, MOST_HEADS = 1024, MOST_KEPT = 8 };
 
 typedef struct place { /* what was opened for a kind of request */
     struct place *next;
     sf_raw *raw;
+    sf_gpu_attention *gpu; /* instead, where arrays lie in the memory of a GPU */
     char spelling[SF_SPELLING_SIZE];
-    bool causal;
+    bool causal, on_gpu;
     uint64_t hashes[2]; /* of the sources of its parts: a part may be replaced */
     double scale;
-    size_t H, T, D, workers;
+    size_t H, T, D, workers, device;
 } place;
 
 static place *idle; /* the last used first */
@@ -67,7 +69,7 @@ static bool fits(const place *p, const place *wanted) {
     const bool same = strcmp(p->spelling, wanted->spelling) == 0 && p->causal == wanted->causal &&
                       memcmp(p->hashes, wanted->hashes, sizeof p->hashes) == 0;
     return same && p->scale == wanted->scale && p->H == wanted->H && p->T == wanted->T && p->D == wanted->D &&
-           p->workers == wanted->workers;
+           p->workers == wanted->workers && p->on_gpu == wanted->on_gpu && p->device == wanted->device;
 }
 
 static place *take_idle(const place *wanted) {
@@ -85,6 +87,7 @@ static place *take_idle(const place *wanted) {
 
 static void release(place *p) {
     sf_raw_close(p->raw);
+    sf_gpu_attention_close(p->gpu);
     sf_release(p);
 }
 
@@ -110,21 +113,26 @@ static void put_back(place *p, bool good) {
 }
 
 static sf_status open_place(place **out, const sf_raw_request *r) {
-    place wanted = {.causal = r->causal, .H = r->H, .T = r->T, .D = r->D};
+    place wanted = {.causal = r->causal, .on_gpu = r->on_gpu, .H = r->H, .T = r->T, .D = r->D};
     sf_attention attention;
     *out = NULL;
-    SF_TRY(sf_cpu_check_isa(SF_F32));
+    if (!r->on_gpu) SF_TRY(sf_cpu_check_isa(SF_F32));
     SF_TRY(resolve(&attention, &wanted.scale, r));
     sf_attention_spell(wanted.spelling, &attention);
     wanted.hashes[0] = hash_of(attention.selector);
     wanted.hashes[1] = hash_of(attention.weighting);
-    wanted.workers = (size_t)sf_threads_at_most(r->threads);
+    if (r->on_gpu)
+        wanted.device = r->device;
+    else
+        wanted.workers = (size_t)sf_threads_at_most(r->threads);
     *out = take_idle(&wanted);
     if (*out != NULL) return SF_OK;
     place *fresh;
     SF_TRY(SF_NEW(&fresh, 1));
     *fresh = wanted;
-    const sf_status status = sf_raw_open(&fresh->raw, &attention, wanted.scale, r->H, r->T, r->D, wanted.workers);
+    const sf_status status =
+        r->on_gpu ? sf_gpu_attention_open(&fresh->gpu, &attention, wanted.scale, r->H, r->T, r->D, r->device)
+                  : sf_raw_open(&fresh->raw, &attention, wanted.scale, r->H, r->T, r->D, wanted.workers);
     if (status != SF_OK) {
         sf_release(fresh);
         return status;
@@ -137,7 +145,7 @@ sf_status sf_raw_attention_trace(size_t *bytes, const sf_raw_request *request) {
     place *p;
     *bytes = 0;
     SF_TRY(open_place(&p, request));
-    *bytes = sf_raw_trace_bytes(p->raw);
+    *bytes = p->on_gpu ? sf_gpu_attention_trace_bytes(p->gpu) : sf_raw_trace_bytes(p->raw);
     put_back(p, true);
     return SF_OK;
 }
@@ -147,24 +155,62 @@ static sf_status check_trace(const void *trace) {
     return sf_fail(SF_BAD_INPUT, "the trace of attention must be aligned to %d bytes", SF_ALIGNMENT);
 }
 
-sf_status sf_raw_attention_forward(float *out, void *trace, const float *q, const float *k, const float *v,
-                                   const sf_raw_request *request) {
+static void release_idle(void) {
+    pthread_mutex_lock(&lock);
+    place *at = idle;
+    idle = NULL;
+    pthread_mutex_unlock(&lock);
+    while (at != NULL) {
+        place *next = at->next;
+        release(at);
+        at = next;
+    }
+}
+
+static sf_status run_on_gpu(const place *p, const sf_raw_arrays *arrays, const sf_raw_request *request, bool backward) {
+    const sf_device_arrays there = {.out = arrays->out,
+                                    .q = arrays->q,
+                                    .k = arrays->k,
+                                    .v = arrays->v,
+                                    .trace = arrays->trace,
+                                    .dq = arrays->dq,
+                                    .dk = arrays->dk,
+                                    .dv = arrays->dv,
+                                    .dout = arrays->dout,
+                                    .N = arrays->N,
+                                    .seed = arrays->seed,
+                                    .stream = request->stream};
+    sf_status (*const call)(sf_gpu_attention *, const sf_device_arrays *) =
+        backward ? sf_gpu_attention_backward : sf_gpu_attention_forward;
+    const sf_status status = call(p->gpu, &there);
+    if (status != SF_NO_MEMORY) return status;
+    release_idle(); /* memory of a GPU is scarce, and what is idle holds some of it */
+    return call(p->gpu, &there);
+}
+
+static sf_status run(const sf_raw_arrays *arrays, const sf_raw_request *request, bool backward) {
     place *p;
-    SF_TRY(check_trace(trace));
+    sf_status status;
+    SF_TRY(check_trace(arrays->trace));
     SF_TRY(open_place(&p, request));
-    const sf_raw_arrays arrays = {
-        .out = out, .q = q, .k = k, .v = v, .trace = trace, .N = request->N, .seed = request->seed};
-    const sf_status status = sf_raw_forward(p->raw, &arrays);
+    if (p->on_gpu)
+        status = run_on_gpu(p, arrays, request, backward);
+    else
+        status = (backward ? sf_raw_backward : sf_raw_forward)(p->raw, arrays);
     put_back(p, status == SF_OK);
     return status;
+}
+
+sf_status sf_raw_attention_forward(float *out, void *trace, const float *q, const float *k, const float *v,
+                                   const sf_raw_request *request) {
+    const sf_raw_arrays arrays = {
+        .out = out, .q = q, .k = k, .v = v, .trace = trace, .N = request->N, .seed = request->seed};
+    return run(&arrays, request, false);
 }
 
 sf_status sf_raw_attention_backward(float *dq, float *dk, float *dv, const float *dout, const float *out,
                                     const void *trace, const float *q, const float *k, const float *v,
                                     const sf_raw_request *request) {
-    place *p;
-    SF_TRY(check_trace(trace));
-    SF_TRY(open_place(&p, request));
     const sf_raw_arrays arrays = {.out = (float *)out, /* only read, like the trace */
                                   .q = q,
                                   .k = k,
@@ -176,14 +222,14 @@ sf_status sf_raw_attention_backward(float *dq, float *dk, float *dv, const float
                                   .dout = dout,
                                   .N = request->N,
                                   .seed = request->seed};
-    const sf_status status = sf_raw_backward(p->raw, &arrays);
-    put_back(p, status == SF_OK);
-    return status;
+    return run(&arrays, request, true);
 }
 
 static sf_status run_double(const sf_ref_arrays *arrays, const sf_raw_request *request) {
     sf_attention attention;
     double scale = 0;
+    if (request->on_gpu)
+        return sf_fail(SF_UNSUPPORTED, "attention in double is computed on the CPU alone; give arrays of the CPU");
     SF_TRY(resolve(&attention, &scale, request));
     return sf_ref_raw_run(arrays, &attention, scale, request->H, request->T, request->D);
 }

@@ -9,7 +9,11 @@
  *
  * Arrays are [N,H,T,D]: sequences, heads, positions, channels. f32 is computed by the CPU kernels on all threads,
  * double by the reference, on one. With +global:G the last G positions are the global ones. Functions may be called by
- * several threads at once. What a request needs (patterns, memory) is kept for the next call. */
+ * several threads at once. What a request needs (patterns, memory) is kept for the next call.
+ *
+ * With .on_gpu the arrays lie in the memory of a GPU, and f32 is computed there, with the same bits: calls return
+ * before the work is done, which is in order on .stream. SF_UNSUPPORTED where the build, the machine or the CUDA
+ * kernels do not have it. */
 #ifndef SEMFOCUS_RAW_ATTENTION_H
 #define SEMFOCUS_RAW_ATTENTION_H
 
@@ -29,6 +33,9 @@ typedef struct sf_raw_request { /* members are only ever appended; those left ou
     size_t threads; /* 0: one per core */
     uint32_t seed;  /* of selectors by chance */
     bool causal;
+    bool on_gpu;   /* the arrays are in device memory; `threads` is not looked at */
+    size_t device; /* its number, as CUDA counts */
+    void *stream;  /* a cudaStream_t; NULL: the default one */
 } sf_raw_request;
 
 /* Checks the request; the bytes that forward leaves for backward, per sequence: a multiple of 64. */

@@ -19,8 +19,9 @@ typedef struct sf_cuda_set { /* sequences as the model reads them */
 
 typedef enum sf_cuda_role { /* what a model in device memory has room for */
                             SF_CUDA_TRAINS,
-                            SF_CUDA_OBSERVES, /* forward alone, and every block is kept */
-                            SF_CUDA_EVALUATES /* forward alone */
+                            SF_CUDA_OBSERVES,  /* forward alone, and every block is kept */
+                            SF_CUDA_EVALUATES, /* forward alone */
+                            SF_CUDA_ATTENDS    /* attention alone, between arrays of a caller (raw.h) */
 } sf_cuda_role;
 
 typedef struct sf_cuda_model { /* a member to be */

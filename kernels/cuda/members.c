@@ -31,6 +31,27 @@ static size_t weight_words(const member_memory *memory) {
     return (size_t)((m->T + 15) / 16) * ((m->T + 63) / 64) * 32;
 }
 
+/* Whether there is a backward pass. */
+static bool goes_back(sf_cuda_role role) {
+    return role == SF_CUDA_TRAINS || role == SF_CUDA_ATTENDS;
+}
+
+/* What attention alone needs besides the caller's trace. */
+static void lay_out_attention(sf_cuda_trace *t, device_arena *arena, const member_memory *memory) {
+    const sf_cuda_member *m = &memory->device;
+    const size_t R = (size_t)m->sequences * m->T, slots = (size_t)m->sequences * m->H;
+    const bool chosen = m->selection > SF_CUDA_BY_PATTERN, listed = m->selection >= SF_CUDA_BY_PATTERN;
+    TAKE(t->qkv, R * 3 * m->HDp);
+    TAKE(t->key_offsets, chosen ? slots * (m->T + 1) : 0);
+    TAKE(t->key_places, chosen ? slots * m->kept : 0);
+    TAKE(t->factors, listed ? slots * m->kept : 0);
+    TAKE(t->dscores, listed ? slots * m->kept : 0);
+    TAKE(t->norms, m->norm_factors[0] != 0 ? R * 2 * m->H : 0);
+    TAKE(t->context, R * m->HDp);
+    TAKE(t->dqkv, R * 3 * m->HDp);
+    TAKE(t->dcontext, R * m->HDp);
+}
+
 static void lay_out_trace(sf_cuda_trace *t, device_arena *arena, const member_memory *memory) {
     const sf_cuda_member *m = &memory->device;
     const bool tensor = m->on_tensor_cores;
@@ -78,7 +99,9 @@ static void lay_out_traces(member_memory *memory, device_arena *arena) {
     sf_cuda_trace counted = {0};
     for (size_t l = 0; l < memory->device.L; l++) {
         sf_cuda_trace *t = memory->traces != NULL ? &memory->traces[l] : &counted;
-        if (l == 0 || memory->role != SF_CUDA_EVALUATES)
+        if (memory->role == SF_CUDA_ATTENDS)
+            lay_out_attention(t, arena, memory);
+        else if (l == 0 || memory->role != SF_CUDA_EVALUATES)
             lay_out_trace(t, arena, memory);
         else if (memory->traces != NULL)
             *t = memory->traces[0];
@@ -100,7 +123,7 @@ static void lay_out_whole(member_memory *memory, device_arena *arena) {
 
 static void lay_out_rows(member_memory *memory, device_arena *arena) {
     sf_cuda_member *m = &memory->device;
-    const size_t R = (size_t)m->sequences * m->T;
+    const size_t R = memory->role == SF_CUDA_ATTENDS ? 0 : (size_t)m->sequences * m->T;
     TAKE(m->x, R * m->Cp);
     TAKE(m->dx, memory->role == SF_CUDA_EVALUATES ? 0 : R * m->Cp); /* the head writes it while training */
     TAKE(m->kept_embedding, (R + 15) / 16 * 16 * ((m->C + 63) / 64));
@@ -111,7 +134,7 @@ static void lay_out_rows(member_memory *memory, device_arena *arena) {
 static void lay_out_parts(sf_cuda_member *m, device_arena *arena, sf_cuda_role role) {
     sf_cuda_parts *p = &m->parts;
     const size_t T = m->T, unit = (size_t)p->units * SF_CUDA_UNIT, kept = unit * p->most_kept;
-    const bool softmax = p->weighting == SF_CUDA_SOFTMAX, trains = role == SF_CUDA_TRAINS;
+    const bool softmax = p->weighting == SF_CUDA_SOFTMAX, trains = goes_back(role);
     const size_t marks = p->selector == SF_CUDA_FULL ? 0 : unit * ((T + 31) / 32);
     TAKE(p->counts, unit);
     TAKE(p->keys, kept);
@@ -140,10 +163,9 @@ static void lay_out_parts(sf_cuda_member *m, device_arena *arena, sf_cuda_role r
     TAKE(p->heap, p->selector == SF_CUDA_TOPP ? unit * T : 0);
 }
 
-static void lay_out(member_memory *memory, device_arena *arena) {
+/* Weights, optimizer, head and embedding. */
+static void lay_out_weights(member_memory *memory, device_arena *arena) {
     sf_cuda_member *m = &memory->device;
-    const size_t kept = sf_cuda_is_patterned(m) ? m->kept : 0;
-    const size_t offsets = m->selection > SF_CUDA_BY_PARTS || kept > 0 ? m->T + 1 : 0;
     const size_t slopes = memory->role == SF_CUDA_TRAINS ? m->size : 0;
     TAKE(m->params, m->size);
     TAKE(m->packed, m->on_tensor_cores ? (size_t)2 * m->L * (4 * (size_t)m->H + 2) * SF_CUDA_PACKED : 0);
@@ -163,15 +185,26 @@ static void lay_out(member_memory *memory, device_arena *arena) {
     TAKE(m->row_losses, rows);
     TAKE(m->row_slopes, memory->role != SF_CUDA_EVALUATES ? rows : 0);
     TAKE(m->row_correct, rows);
+    TAKE(m->positions, (size_t)m->T * m->Cp);
+}
+
+static void lay_out_mechanism(member_memory *memory, device_arena *arena) {
+    sf_cuda_member *m = &memory->device;
+    const size_t kept = sf_cuda_is_patterned(m) ? m->kept : 0;
+    const size_t offsets = m->selection > SF_CUDA_BY_PARTS || kept > 0 ? m->T + 1 : 0;
     TAKE(m->offsets, offsets);
     TAKE(m->pattern, kept);
     TAKE(m->key_offsets, kept > 0 ? m->T + 1 : 0);
     TAKE(m->key_queries, kept);
     TAKE(m->key_places, kept);
-    TAKE(m->positions, (size_t)m->T * m->Cp);
     TAKE(m->angles, m->angles_count);
     if (m->angles_count == 0) m->angles = NULL;
     if (m->selection == SF_CUDA_BY_PARTS) lay_out_parts(m, arena, memory->role);
+}
+
+static void lay_out_data(member_memory *memory, device_arena *arena) {
+    sf_cuda_member *m = &memory->device;
+    const bool each = m->readout == SF_CUDA_EACH;
     for (size_t i = 0; i < 2; i++) {
         TAKE(m->splits[i].tokens, (size_t)m->splits[i].count * m->T);
         TAKE(m->splits[i].labels, m->splits[i].count * sf_cuda_labels(m));
@@ -182,6 +215,14 @@ static void lay_out(member_memory *memory, device_arena *arena) {
     TAKE(memory->rates, m->splits[0].count / m->batch + 1);
     m->order = memory->order;
     m->schedule = memory->rates;
+}
+
+static void lay_out(member_memory *memory, device_arena *arena) {
+    sf_cuda_member *m = &memory->device;
+    const bool alone = memory->role == SF_CUDA_ATTENDS;
+    if (!alone) lay_out_weights(memory, arena);
+    lay_out_mechanism(memory, arena);
+    if (!alone) lay_out_data(memory, arena);
     if (memory->moments < 1) m->moments[0] = NULL;
     if (memory->moments < 2) m->moments[1] = NULL;
     if (m->is_whole)
@@ -217,7 +258,7 @@ static size_t kept_per_query(const sf_shape *s) {
     return sf_smaller(s->attention.k, s->T);
 }
 
-static sf_status count_kept(size_t *out, const sf_shape *s) {
+sf_status sf_cuda_count_kept(size_t *out, const sf_shape *s) {
     sf_pattern pattern = {0};
     *out = lists_causally(&s->attention) ? s->T * kept_per_query(s) : 0;
     if (!has_lists(&s->attention)) return SF_OK;
@@ -230,7 +271,7 @@ static sf_status count_kept(size_t *out, const sf_shape *s) {
 
 bool sf_cuda_takes_whole(const sf_shape *s) {
     size_t kept;
-    return s->T <= SF_CUDA_WHOLE_LENGTH && count_kept(&kept, s) == SF_OK && taken_whole(s, kept);
+    return s->T <= SF_CUDA_WHOLE_LENGTH && sf_cuda_count_kept(&kept, s) == SF_OK && taken_whole(s, kept);
 }
 
 /* Whether tensor_launch.h has kernels for it. */
@@ -483,7 +524,7 @@ sf_status sf_cuda_member_fill(member_memory *memory, const sf_cuda_model *model)
     if (status == SF_OK && listed) status = copy_causal_offsets(m);
     const bool masked = m->is_whole && m->selection == SF_CUDA_BY_PATTERN;
     if (status == SF_OK && pattern.offsets != NULL && masked) status = copy_masks(m, &pattern);
-    if (status == SF_OK) status = copy_positions(m);
+    if (status == SF_OK && model->role != SF_CUDA_ATTENDS) status = copy_positions(m);
     if (status == SF_OK && m->angles != NULL) status = sf_cuda_copy_angles(m);
     if (status == SF_OK && m->parts.features > 0) status = sf_cuda_copy_features(m);
     const sf_cuda_set *sets[] = {&model->training, &model->heldout};
@@ -500,7 +541,7 @@ size_t sf_cuda_bytes(const sf_cuda_model *model) {
     device_arena arena = {0};
     const sf_shape *s = &model->model->shape;
     size_t kept;
-    if (count_kept(&kept, s) != SF_OK) return 0;
+    if (sf_cuda_count_kept(&kept, s) != SF_OK) return 0;
     describe(&memory.device, model, kept);
     lay_out(&memory, &arena);
     return arena.used;

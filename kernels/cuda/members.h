@@ -46,6 +46,8 @@ static inline bool sf_cuda_lists_causally(const sf_cuda_member *m) {
     return m->causal && m->selection > SF_CUDA_BY_PATTERN;
 }
 
+/* How many keys the queries of a head keep together, where they are listed; else 0. */
+sf_status sf_cuda_count_kept(size_t *out, const sf_shape *shape);
 sf_status sf_cuda_member_fill(member_memory *memory, const sf_cuda_model *model);
 void sf_cuda_member_close(member_memory *memory);
 /* How many groups of whole sequences an evaluation takes at once. */

@@ -1,6 +1,7 @@
 /* The CUDA backend of a program that was built without it: it says so. */
 #include <assert.h>
 
+#include "train/gpu_attention.h"
 #include "train/gpu_part.h"
 
 static sf_status absent(sf_precision precision) {
@@ -106,5 +107,32 @@ sf_status sf_gpu_part_update(sf_gpu_part *part, bool *finite) {
 sf_status sf_gpu_part_evaluate(sf_gpu_part *part, double *losses, uint32_t *correct, sf_split split, size_t first,
                                size_t count, const atomic_int *stop) {
     (void)part, (void)losses, (void)correct, (void)split, (void)first, (void)count, (void)stop;
+    return absent(SF_F32);
+}
+
+sf_status sf_gpu_attention_open(sf_gpu_attention **out, const sf_attention *attention, double scale, size_t H, size_t T,
+                                size_t D, size_t device) {
+    (void)attention, (void)scale, (void)H, (void)T, (void)D, (void)device;
+    *out = NULL;
+    return sf_fail(SF_UNSUPPORTED, "this semfocus was built without CUDA; give arrays of the CPU");
+}
+
+void sf_gpu_attention_close(sf_gpu_attention *attention) {
+    assert(attention == NULL);
+    (void)attention;
+}
+
+size_t sf_gpu_attention_trace_bytes(const sf_gpu_attention *attention) {
+    (void)attention;
+    return 0;
+}
+
+sf_status sf_gpu_attention_forward(sf_gpu_attention *attention, const sf_device_arrays *arrays) {
+    (void)attention, (void)arrays;
+    return absent(SF_F32);
+}
+
+sf_status sf_gpu_attention_backward(sf_gpu_attention *attention, const sf_device_arrays *arrays) {
+    (void)attention, (void)arrays;
     return absent(SF_F32);
 }

@@ -9,6 +9,7 @@ torch.Size([2, 4, 10, 8])
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from ctypes import byref, c_bool, c_char_p, c_double, c_size_t, c_uint32, c_void_p
 from typing import Any
@@ -24,17 +25,26 @@ __all__ = ["Model", "attention"]
 class _Request(ctypes.Structure):
     """sf_raw_request of semfocus/raw_attention.h."""
     _fields_ = [("attention", c_char_p), ("scale", c_double), ("N", c_size_t), ("H", c_size_t), ("T", c_size_t),
-                ("D", c_size_t), ("threads", c_size_t), ("seed", c_uint32), ("causal", c_bool)]
+                ("D", c_size_t), ("threads", c_size_t), ("seed", c_uint32), ("causal", c_bool), ("on_gpu", c_bool),
+                ("device", c_size_t), ("stream", c_void_p)]
 
 
-def _request(shape: Any, mechanism: str, causal: bool, scale: float, seed: int) -> _Request:
-    *batch, T, D = (int(size) for size in shape)
+def _request(q: torch.Tensor, mechanism: str, causal: bool, scale: float, seed: int) -> _Request:
+    *batch, T, D = (int(size) for size in q.shape)
     heads = batch[-1] if len(batch) >= 2 else 1
     count = 1
     for size in batch:
         count *= size
     return _Request(mechanism.encode(), scale, count // heads if heads else 0, heads or 1, T, D,
-                    torch.get_num_threads(), seed, causal)
+                    torch.get_num_threads(), seed, causal, q.device.type == "cuda", q.device.index or 0)
+
+
+def _on_its_stream(q: torch.Tensor, request: _Request) -> contextlib.AbstractContextManager[Any]:
+    """Where the work of real tensors is done; fake ones on a GPU need none."""
+    if not request.on_gpu:
+        return contextlib.nullcontext()
+    request.stream = torch.cuda.current_stream(q.device).cuda_stream
+    return torch.cuda.device(q.device)
 
 
 for _name, _count in (("forward", 5), ("backward", 9), ("forward_double", 4), ("backward_double", 7)):
@@ -50,40 +60,42 @@ def _trace_size(q: torch.Tensor, request: _Request) -> list[int]:
     return [request.N, size.value]
 
 
-@torch.library.custom_op("semfocus::attention", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("semfocus::attention", mutates_args=(), device_types=("cpu", "cuda"))
 def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mechanism: str, causal: bool, scale: float,
              seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    request = _request(q.shape, mechanism, causal, scale, seed)
+    request = _request(q, mechanism, causal, scale, seed)
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
-    trace = torch.zeros(_trace_size(q, request), dtype=torch.uint8)  # parts of it may not be written
-    if q.dtype == torch.float64:
-        _library.call("sf_raw_attention_forward_double", *_places(out, q, k, v), byref(request))
-    elif request.N > 0:
-        _library.call("sf_raw_attention_forward", *_places(out, trace, q, k, v), byref(request))
+    trace = torch.zeros(_trace_size(q, request), dtype=torch.uint8, device=q.device)  # parts of it may not be written
+    with _on_its_stream(q, request):
+        if q.dtype == torch.float64:
+            _library.call("sf_raw_attention_forward_double", *_places(out, q, k, v), byref(request))
+        elif request.N > 0:
+            _library.call("sf_raw_attention_forward", *_places(out, trace, q, k, v), byref(request))
     return out, trace
 
 
 @_forward.register_fake
 def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mechanism: str, causal: bool, scale: float,
       seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    request = _request(q.shape, mechanism, causal, scale, seed)
+    request = _request(q, mechanism, causal, scale, seed)
     return torch.empty_like(q, memory_format=torch.contiguous_format), torch.empty(
         _trace_size(q, request), dtype=torch.uint8, device=q.device)
 
 
-@torch.library.custom_op("semfocus::attention_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("semfocus::attention_backward", mutates_args=(), device_types=("cpu", "cuda"))
 def _backward(dout: torch.Tensor, out: torch.Tensor, trace: torch.Tensor, q: torch.Tensor, k: torch.Tensor,
               v: torch.Tensor, mechanism: str, causal: bool, scale: float,
               seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    request = _request(q.shape, mechanism, causal, scale, seed)
+    request = _request(q, mechanism, causal, scale, seed)
     dout, out, trace = dout.contiguous(), out.contiguous(), trace.contiguous()
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     dq, dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
-    if q.dtype == torch.float64:
-        _library.call("sf_raw_attention_backward_double", *_places(dq, dk, dv, dout, q, k, v), byref(request))
-    elif request.N > 0:
-        _library.call("sf_raw_attention_backward", *_places(dq, dk, dv, dout, out, trace, q, k, v), byref(request))
+    with _on_its_stream(q, request):
+        if q.dtype == torch.float64:
+            _library.call("sf_raw_attention_backward_double", *_places(dq, dk, dv, dout, q, k, v), byref(request))
+        elif request.N > 0:
+            _library.call("sf_raw_attention_backward", *_places(dq, dk, dv, dout, out, trace, q, k, v), byref(request))
     return dq, dk, dv
 
 
@@ -116,8 +128,11 @@ def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
                          "they must have the same, [..., T, D]")
     if q.dtype not in (torch.float32, torch.float64) or k.dtype != q.dtype or v.dtype != q.dtype:
         raise ValueError(f"query, key and value are {q.dtype}, {k.dtype} and {v.dtype}; they must all be float32 or float64")
-    if any(x.device.type not in ("cpu", "meta") for x in (q, k, v)):
-        raise ValueError(f"query, key and value are on {q.device}, {k.device} and {v.device}; semfocus.torch computes on the CPU: "
+    if q.device.type not in ("cpu", "cuda", "meta") or k.device != q.device or v.device != q.device:
+        raise ValueError(f"query, key and value are on {q.device}, {k.device} and {v.device}; semfocus.torch computes on the CPU and "
+                         "on NVIDIA GPUs: give q.cpu(), k.cpu() and v.cpu(), through which gradients flow back")
+    if q.device.type == "cuda" and q.dtype == torch.float64:
+        raise ValueError(f"query, key and value are float64 on {q.device}; semfocus.torch computes float64 on the CPU: "
                          "give q.cpu(), k.cpu() and v.cpu(), through which gradients flow back")
 
 
@@ -127,7 +142,8 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mecha
 
     ``mechanism`` is spelled as for 'semfocus train --attention': "topk:32", "banded:5+global:1", "full/entmax15",
     "topk:32@rope". ``scale`` multiplies the products of queries and keys, 1/sqrt(D) by default. float32 is computed by
-    the CPU kernels on torch.get_num_threads() threads, float64 by the reference in double. Of tensors with at least four
+    the CPU kernels on torch.get_num_threads() threads, or on the GPU that has the tensors, with the same bits; float64 by
+    the reference in double, on the CPU alone. Of tensors with at least four
     dimensions, the third from the end are the heads, which alibi depends on. ``seed`` chooses the draws of random and lsh:
     give each step its own. torch.compile compiles once per length.
 

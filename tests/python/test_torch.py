@@ -1,11 +1,13 @@
 """The operator of PyTorch and the modules of stored runs. Skipped where PyTorch is not installed; --full adds torch.compile."""
+import ctypes
 import math
 import os
+import subprocess
 import sys
 import unittest
 
 
-from place import SMALL, InFolder, semfocus
+from place import PROGRAM, SMALL, InFolder, semfocus
 
 try:
     import torch
@@ -15,7 +17,7 @@ except ImportError:
 
 import semfocus.torch
 from semfocus._torch_model import plain_attention
-from semfocus.torch import Model, _forward, attention
+from semfocus.torch import Model, _backward, _forward, _request, attention
 
 FULL = "SEMFOCUS_FULL" in os.environ
 torch.set_num_threads(1)  # arrays are small, and the machine is shared with other tests
@@ -26,6 +28,7 @@ EXTRAS = ("sink:1", "window:3", "random:2", "global:2", "st")
 TRANSFORMS = ("rope", "qknorm:4", "alibi", "softcap:2", "logn")
 MECHANISMS = (SELECTORS + tuple(f"full/{w}" for w in WEIGHTINGS) + tuple(f"topk:3/{w}" for w in WEIGHTINGS if w != "doubly") +
               tuple(f"topk:3+{e}" for e in EXTRAS) + tuple(f"topk:3@{t}" for t in TRANSFORMS))
+WITH_CUDA = "not in this build" not in subprocess.run([PROGRAM, "list", "backends"], capture_output=True, text=True, check=True).stdout
 NOT_CAUSAL = ("kmeans", "doubly", "global", "lsh")
 
 
@@ -159,14 +162,62 @@ class Operator(unittest.TestCase):
                           (q, k.double(), v, "full"), (q, k, v, "topq:3"), (q, k, v, "topk:0"), (q[0, 0, 0],) * 3 + ("full",)):
             with self.assertRaises(ValueError):
                 attention(*arguments)
-        with torch._subclasses.FakeTensorMode(), self.assertRaisesRegex(ValueError, "cuda:0.*on the CPU: give q.cpu()"):
-            attention(*(torch.empty(2, 5, 4, device="cuda") for _ in range(3)), "full")  # there need not be a GPU
         with self.assertRaises(ValueError):
             attention(q, k, v, "full", scale=-1.0)
         with self.assertRaises(ValueError):
             attention(q, k, v, "kmeans:3:2", is_causal=True)
         with self.assertRaises(ValueError):
             attention(*(x[..., :3] for x in (q, k, v)), "full@rope")
+
+
+class OnGpu(unittest.TestCase):
+    """What can be seen without a GPU: fake tensors. tests/cuda/raw.c has the numbers."""
+
+    @staticmethod
+    def faked(*shape, **options):
+        return [torch.empty(*shape, device="cuda", requires_grad=True, **options) for _ in range(3)]
+
+    def test_fake_tensors(self):
+        with torch._subclasses.FakeTensorMode():
+            for mechanism in ("full", "topk:3", "topk:3+sink:1/entmax15@rope"):
+                inputs = self.faked(2, 3, 7, 8)
+                if not WITH_CUDA:
+                    with self.assertRaisesRegex(Exception, "built without CUDA"):
+                        attention(*inputs, mechanism)
+                    continue
+                out = attention(*inputs, mechanism)
+                self.assertEqual((out.device.type, out.shape, out.dtype), ("cuda", inputs[0].shape, torch.float32))
+                _, trace = _forward(*inputs, mechanism, False, 0.0, 0)
+                for gradient in _backward(out, out, trace, *inputs, mechanism, False, 0.0, 0):  # autograd asks for a real device
+                    self.assertEqual((gradient.device.type, gradient.shape), ("cuda", out.shape))
+
+    def test_traces(self):
+        sizes = {"full": 8 * 3 * 7, "topk:3": (4 + 4) * 3 * 7 * 3, "topp:0.7": 0}
+        with torch._subclasses.FakeTensorMode():
+            for mechanism, size in sizes.items() if WITH_CUDA else ():
+                _, trace = _forward(*self.faked(2, 3, 7, 8), mechanism, False, 0.0, 0)
+                self.assertEqual((trace.device.type, trace.shape[0], trace.dtype), ("cuda", 2, torch.uint8))
+                self.assertEqual(trace.shape[1] % 64, 0)
+                self.assertLessEqual(size, trace.shape[1])
+                self.assertLess(trace.shape[1], size + 2 * 64)
+
+    def test_refused(self):
+        with torch._subclasses.FakeTensorMode():
+            q, k, v = self.faked(2, 5, 4)
+            with self.assertRaisesRegex(ValueError, "float64 on cuda:0.*float64 on the CPU: give q.cpu()"):
+                attention(*self.faked(2, 5, 4, dtype=torch.float64), "full")
+            with self.assertRaisesRegex(ValueError, "cuda:0, cpu and cuda:0.*give q.cpu()"):
+                attention(q, torch.empty(2, 5, 4), v, "full")
+            with self.assertRaises(ValueError):
+                attention(q, k, v, "topq:3")
+
+    def test_the_library_sees_the_request(self):
+        q = torch.zeros(1, 2, 4, dtype=torch.float64)
+        request = _request(q, "full", False, 0.0, 0)
+        self.assertFalse(request.on_gpu)
+        request.on_gpu = True
+        with self.assertRaisesRegex(semfocus.Error, "double is computed on the CPU alone"):
+            semfocus._library.call("sf_raw_attention_forward_double", *[q.data_ptr()] * 4, ctypes.byref(request))
 
 
 class Layer(torch.nn.Module):

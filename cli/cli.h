@@ -66,6 +66,8 @@ void print_bytes_from_now_on(void);
 void print_control(const char *sequence);
 /* Columns of the terminal behind a file descriptor; 80 where there is none. */
 size_t terminal_width(int file);
+/* Columns of the terminal on standard output; no limit where there is none, or it knows no width, as behind mpirun. */
+size_t output_width(void);
 /* A paragraph and a newline on standard output: on a terminal broken between words at its width. */
 void print_paragraph(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same; lines after the first are indented, unless the terminal is too narrow for that. */

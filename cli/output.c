@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -181,9 +182,17 @@ int finish_output(void) {
     return EXIT_FAILED;
 }
 
-size_t terminal_width(int file) {
+static size_t columns_of(int file, size_t unknown) {
     struct winsize size;
-    return ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+    return ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : unknown;
+}
+
+size_t terminal_width(int file) {
+    return columns_of(file, 80);
+}
+
+size_t output_width(void) {
+    return columns_of(STDOUT_FILENO, SIZE_MAX);
 }
 
 /* Bytes of the next word and the spaces before it; a sign such as % stays with its number. *columns: how wide it is. */
@@ -211,11 +220,8 @@ static void print_lines(size_t indent, const char *format, va_list values) {
     enum { SIZE = 4096 };
     static char text[SIZE];
     vsnprintf(text, sizeof text, format, values);
-    const size_t width = terminal_width(STDOUT_FILENO);
-    if (isatty(STDOUT_FILENO) != 0)
-        print_broken(text, width, 2 * indent < width ? indent : 0);
-    else
-        fputs(text, stdout);
+    const size_t width = output_width();
+    print_broken(text, width, 2 * indent < width ? indent : 0);
     putchar('\n');
 }
 

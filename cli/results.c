@@ -260,8 +260,7 @@ static void print_best_settings(const sf_study *study, size_t from, size_t to) {
 }
 
 static void print_task(const sf_study *study, size_t from, size_t to, int width) {
-    const bool narrow =
-        isatty(STDOUT_FILENO) != 0 && (size_t)width + SPEED_COLUMNS + ACCURACY_COLUMNS > terminal_width(STDOUT_FILENO);
+    const bool narrow = (size_t)width + SPEED_COLUMNS + ACCURACY_COLUMNS > output_width();
     print_question(study, from);
     print_table(study, from, to, width, narrow ? SPEED : SPEED | ACCURACY);
     if (narrow) putchar('\n');

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "bindings/bindings.h"
+#include "semfocus/loss_speedup.h"
 
 static const double seconds_between_steps = 0.2;
 
@@ -97,6 +98,30 @@ static void put_members(FILE *out, const sf_study *study, size_t g) {
     fputc(']', out);
 }
 
+static void put_loss_speedup(FILE *out, const sf_study *study, size_t g) {
+    sf_loss_speedup loss;
+    const bool compared = sf_study_group(study, g)->baseline != g && sf_study_loss_speedup(&loss, study, g) == SF_OK;
+    if (!compared || isnan(loss.percent)) {
+        sf_json_text(out, "speedup_in_loss", NULL);
+        return;
+    }
+    fputs(",\"speedup_in_loss\":{", out);
+    sf_json_number(out, "{percent", loss.percent);
+    sf_json_number(out, "times", loss.times);
+    sf_json_number(out, "largest_difference", loss.difference);
+    sf_json_number(out, "largest_relative_difference", loss.relative);
+    fputc('}', out);
+}
+
+/* For a grid: whether these are the settings with which the mechanism converges soonest, and how it compares there. */
+static void put_best_setting(FILE *out, const sf_study *study, size_t g) {
+    const sf_group *group = sf_study_group(study, g);
+    const bool compared = *group->best_sentence != '\0';
+    sf_json_flag(out, "best_setting", group->is_best);
+    sf_json_text(out, "best_setting_compared_with", compared ? sf_study_group(study, group->best_rival)->name : NULL);
+    sf_json_text(out, "best_setting_verdict", or_null(group->best_sentence));
+}
+
 static void put_group(FILE *out, const sf_study *study, size_t g) {
     const sf_group *group = sf_study_group(study, g);
     const bool judged = *group->sentence != '\0';
@@ -110,9 +135,17 @@ static void put_group(FILE *out, const sf_study *study, size_t g) {
     sf_json_flag(out, "baseline", group->baseline == g);
     sf_json_text(out, "compared_with", sf_study_group(study, group->baseline)->name);
     put_numbers(out, group);
+    sf_json_flag(out, "epochs_known", group->finished > 0 && !isnan(group->quartiles[1]));
+    sf_json_flag(out, "heldout_epochs_known", group->finished > 0 && !isnan(group->heldout_median));
+    sf_json_flag(out, "speedup_is_at_least", group->at_least);
+    sf_json_flag(out, "speedup_is_at_most", group->at_most);
+    put_loss_speedup(out, study, g);
     sf_json_text(out, "speed", judged ? sf_conclusion_word(group->speed) : NULL);
     sf_json_text(out, "accuracy", judged ? sf_conclusion_word(group->accuracy) : NULL);
+    sf_json_flag(out, "at_chance", group->at_chance);
+    sf_json_count(out, "comparisons", group->speed_tests);
     sf_json_text(out, "converged_at", sf_criterion_name(goal, sf_study_criterion(study)));
+    put_best_setting(out, study, g);
     sf_json_text(out, "verdict", or_null(group->sentence));
     sf_json_text(out, "note", or_null(group->note));
     put_members(out, study, g);

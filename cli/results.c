@@ -42,73 +42,6 @@ json_t *loss_speedup_as_json(const sf_loss_speedup *loss) {
                      "largest_relative_difference", number_or_null(loss->relative));
 }
 
-static json_t *loss_as_json(const sf_study *study, size_t i) {
-    sf_loss_speedup loss;
-    if (is_baseline(study, i) || sf_study_loss_speedup(&loss, study, i) != SF_OK || isnan(loss.percent))
-        return json_null();
-    return loss_speedup_as_json(&loss);
-}
-
-/* For a grid: whether these are the settings with which the mechanism converges soonest, and how it compares there. */
-static void add_best_setting(json_t *row, const sf_study *study, size_t i) {
-    const sf_group *group = sf_study_group(study, i);
-    const bool compared = *group->best_sentence != '\0';
-    json_object_set_new(row, "best_setting", json_boolean(group->is_best));
-    json_object_set_new(row, "best_setting_compared_with",
-                        compared ? json_text(sf_study_group(study, group->best_rival)->name) : json_null());
-    json_object_set_new(row, "best_setting_verdict", compared ? json_text(group->best_sentence) : json_null());
-}
-
-static json_t *group_as_json(const sf_study *study, size_t i) {
-    const sf_group *group = sf_study_group(study, i);
-    json_t *row =
-        json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:o}", "task", json_text(group->task), "variant",
-                  json_text(group->name), "runs", (json_int_t)group->runs, "finished", (json_int_t)group->finished,
-                  "converged", (json_int_t)group->converged, "diverged", (json_int_t)group->diverged, "baseline",
-                  is_baseline(study, i), "compared_with", json_text(sf_study_group(study, group->baseline)->name));
-    const struct {
-        const char *name;
-        double value;
-    } numbers[] = {{"epochs_q25", group->quartiles[0]},
-                   {"epochs_median", group->quartiles[1]},
-                   {"epochs_q75", group->quartiles[2]},
-                   {"heldout_epochs_median", group->heldout_median},
-                   {"last_heldout", group->last_heldout},
-                   {"best_heldout", group->best_heldout},
-                   {"gap", group->gap},
-                   {"epoch_seconds", group->epoch_seconds},
-                   {"speedup", group->speedup},
-                   {"speedup_low", group->low},
-                   {"speedup_high", group->high},
-                   {"p", group->p_speed},
-                   {"p_corrected", group->corrected_p_speed},
-                   {"p_accuracy", group->p_accuracy},
-                   {"p_accuracy_corrected", group->corrected_p_accuracy},
-                   {"accuracy_difference", group->accuracy_difference},
-                   {"accuracy_difference_low", group->accuracy_low},
-                   {"accuracy_difference_high", group->accuracy_high},
-                   {"chance", group->chance}};
-    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
-        json_object_set_new(row, numbers[n].name, number_or_null(group->finished > 0 ? numbers[n].value : NAN));
-    json_object_set_new(row, "epochs_known", json_boolean(group->finished > 0 && !isnan(group->quartiles[1])));
-    json_object_set_new(row, "heldout_epochs_known",
-                        json_boolean(group->finished > 0 && !isnan(group->heldout_median)));
-    json_object_set_new(row, "speedup_is_at_least", json_boolean(group->at_least));
-    json_object_set_new(row, "speedup_is_at_most", json_boolean(group->at_most));
-    json_object_set_new(row, "speedup_in_loss", loss_as_json(study, i));
-    const bool judged = *group->sentence != '\0';
-    json_object_set_new(row, "speed", judged ? json_string(sf_conclusion_word(group->speed)) : json_null());
-    json_object_set_new(row, "accuracy", judged ? json_string(sf_conclusion_word(group->accuracy)) : json_null());
-    json_object_set_new(row, "at_chance", json_boolean(group->at_chance));
-    json_object_set_new(row, "comparisons", json_integer((json_int_t)group->speed_tests));
-    char goal[SF_CRITERION_SIZE];
-    json_object_set_new(row, "converged_at", json_string(sf_criterion_name(goal, sf_study_criterion(study))));
-    add_best_setting(row, study, i);
-    json_object_set_new(row, "verdict", *group->sentence != '\0' ? json_text(group->sentence) : json_null());
-    json_object_set_new(row, "note", *group->note != '\0' ? json_text(group->note) : json_null());
-    return row;
-}
-
 /* ">35" where it was not reached in 35 epochs, "-" where runs ended too early to tell. */
 static void print_epochs(double epochs, size_t longest, int width) {
     char text[24] = "-";
@@ -285,13 +218,18 @@ static void print_task(const sf_study *study, size_t from, size_t to, int width)
     putchar('\n');
 }
 
+static int print_groups_as_json(const sf_study *study) {
+    char *text;
+    const sf_status status = sf_study_results_json(&text, study);
+    if (status != SF_OK) return fail(status);
+    json_t *groups = json_loads(text, 0, NULL);
+    sf_text_release(text);
+    return print_json(groups);
+}
+
 int print_results(const sf_study *study, bool json) {
     const size_t count = sf_study_group_count(study);
-    if (json) {
-        json_t *rows = json_array();
-        for (size_t i = 0; i < count; i++) json_array_append_new(rows, group_as_json(study, i));
-        return print_json(rows);
-    }
+    if (json) return print_groups_as_json(study);
     const int width = name_width(study);
     for (size_t from = 0, to; from < count; from = to) {
         const char *task = sf_study_group(study, from)->task;

@@ -155,6 +155,7 @@ sf_status add_text_result(json_t *row, sf_store *store, const sf_stored_run *run
 /* The same as a sentence, if it is one. */
 sf_status print_text_result(sf_store *store, const sf_stored_run *run);
 /* 'data FILE --describe'. */
+bool is_own_data(const char *name); /* text:FILE, csv:FILE and so on */
 int describe_data(const cli_request *request);
 /* Warnings about data of the user's that a study uses, on standard error. Data that cannot be read is not warned of. */
 void warn_of_data(const sf_study *study);

@@ -50,12 +50,6 @@ static const char *const own_data[][2] = {
 };
 enum { OWN_KINDS = sizeof own_data / sizeof *own_data };
 
-static bool is_own_data(const char *word) {
-    for (size_t i = 0; i < OWN_KINDS; i++)
-        if (strncmp(word, own_data[i][0], strlen(own_data[i][0])) == 0) return true;
-    return false;
-}
-
 static void offer_task_list(const completion *asked) {
     completion last = *asked;
     keep_through(&last, ",");

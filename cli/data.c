@@ -36,12 +36,23 @@ static int refuse_own_settings(const cli_request *request) {
     return EXIT_DONE;
 }
 
+static int describe(const cli_request *request) {
+    static const char *const names[] = {"out", "count"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (sf_options_given(&request->options, names[i]))
+            return fail_usage("%s has no effect with --describe; leave it out", names[i]);
+    return describe_data(request);
+}
+
 static int run(const cli_request *request) {
     sf_config config = request->config;
     const sf_options *options = &request->options;
     const sf_task *task;
     sf_dataset *data;
-    if (options->describe) return describe_data(request);
+    if (options->describe) return describe(request);
+    if (is_own_data(request->words[0]))
+        return fail_usage("'%s' is data of your own, of which nothing is sampled; add --describe to see what is in it",
+                          on_one_line(request->words[0]));
     const int refused = refuse_own_settings(request);
     if (refused != EXIT_DONE) return refused;
     sf_status status = sf_task_find(&task, request->words[0]);

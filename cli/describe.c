@@ -12,13 +12,18 @@ static bool ends_with(const char *name, const char *ending) {
     return length > tail && strcasecmp(name + length - tail, ending) == 0;
 }
 
+bool is_own_data(const char *name) {
+    static const char *const prefixes[] = {"csv:", "tsv:", "jsonl:", "text:"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
+    return false;
+}
+
 /* The kind of a file without a prefix, by its ending. */
 static const char *task_of(char out[SF_PATH_SIZE + 8], const char *name) {
     static const char *const kinds[][2] = {
         {".csv", "csv:"}, {".tsv", "tsv:"}, {".jsonl", "jsonl:"}, {".ndjson", "jsonl:"}};
-    static const char *const prefixes[] = {"csv:", "tsv:", "jsonl:", "text:"};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return name;
+    if (is_own_data(name)) return name;
     const char *prefix = "text:";
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (ends_with(name, kinds[i][0])) prefix = kinds[i][1];
@@ -80,8 +85,7 @@ void warn_of_data(const sf_study *study) {
     const sf_planned_run *runs = sf_study_runs(study, &count);
     for (size_t i = 0; i < count; i++) {
         sf_data_description *about;
-        const bool table = strncmp(runs[i].task, "csv:", 4) == 0 || strncmp(runs[i].task, "tsv:", 4) == 0 ||
-                           strncmp(runs[i].task, "jsonl:", 6) == 0;
+        const bool table = is_own_data(runs[i].task) && strncmp(runs[i].task, "text:", 5) != 0;
         if (!table || (i > 0 && strcmp(runs[i].task, runs[i - 1].task) == 0)) continue;
         if (sf_data_describe(&about, runs[i].task, &runs[i].config) != SF_OK) continue;
         for (size_t w = 0; w < about->warning_count; w++)

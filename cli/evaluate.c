@@ -127,7 +127,7 @@ const cli_verb verb_evaluate = {
         "global tokens; positions, padding and kept keys are those of the new length, where a k that covers it is "
         "full\n"
         "attention. At a run's own length and held-out count the result is its held-out loss, bit by bit on the same\n"
-        "instruction set. A run of tsv: data can be evaluated only at its own length.\n"
+        "instruction set. A run on data of your own can be evaluated only at its own length.\n"
         "example: semfocus evaluate 3f2a 91bc --lengths 40,60,100,200\n",
     .groups = SF_GROUP_LENGTHS | SF_GROUP_FILE | SF_GROUP_WEIGHTS | COMMON_GROUPS,
     .fewest_words = 1,

@@ -42,7 +42,7 @@ const cli_verb verb_generate = {
     .summary = "print what a causal model of text writes after a prompt",
     .details =
         "The run must be of text:, with --readout each --causal. The same command prints the same text on every\n"
-        "machine.\n"
+        "machine; another --seed draws other tokens.\n"
         "example: semfocus generate 2b2ceb --prompt \"In the beginning\" --temperature 0.8\n",
     .groups = SF_GROUP_GENERATE | SF_GROUP_WEIGHTS | COMMON_GROUPS,
     .fewest_words = 1,

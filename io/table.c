@@ -13,7 +13,7 @@ enum { LONGEST_ROW = 16 << 20, MOST_FIELDS = 1024, BLOCK = 1 << 16 };
 
 typedef struct stretch {
     size_t start, length;
-    bool is_list;
+    bool is_list, is_missing;
 } stretch;
 
 struct sf_table {
@@ -159,13 +159,13 @@ static sf_status add_member(sf_table *table, size_t i, const json_t *object) {
     char quoted[SF_QUOTE_SIZE];
     const json_t *value = json_object_get(object, name);
     sf_text_quote(quoted, name);
-    if (value == NULL)
-        return FAIL(table, table->line, "lacks '%s', which the first row has; give it to every row", quoted);
     SF_TRY(open_field(table));
     table->fields[i].is_list = json_is_array(value);
-    SF_TRY(json_is_array(value)                           ? add_list(table, quoted, value)
-           : json_is_null(value) || json_is_object(value) ? SF_OK /* empty: a problem only where it is used */
-                                                          : add_scalar(table, quoted, value));
+    table->fields[i].is_missing = value == NULL;
+    SF_TRY(json_is_array(value) ? add_list(table, quoted, value)
+           : value == NULL || json_is_null(value) || json_is_object(value)
+               ? SF_OK /* empty: a problem only where it is used */
+               : add_scalar(table, quoted, value));
     return close_field(table);
 }
 
@@ -262,7 +262,10 @@ size_t sf_table_fields(const sf_table *table) {
 
 sf_field sf_table_field(const sf_table *table, size_t i) {
     const stretch *field = &table->fields[i];
-    return (sf_field){.text = table->row.at + field->start, .length = field->length, .is_list = field->is_list};
+    return (sf_field){.text = table->row.at + field->start,
+                      .length = field->length,
+                      .is_list = field->is_list,
+                      .is_missing = field->is_missing};
 }
 
 const char *sf_table_name(const sf_table *table, size_t i) {

@@ -22,7 +22,7 @@ typedef struct sf_table sf_table;
 typedef struct sf_field {
     const char *text; /* valid until the next row; the elements of a JSON list with blanks between them */
     size_t length;
-    bool is_list;
+    bool is_list, is_missing; /* the latter: a JSON object lacks it */
 } sf_field;
 
 sf_status sf_table_open(sf_table **out, const char *path, sf_table_format format);

@@ -68,20 +68,38 @@ static sf_status print_texts(FILE *out, const sf_study *study, sf_store *store, 
     return SF_OK;
 }
 
-static void print_names(FILE *out, const char *task, const json_t *names) {
-    fputs("<section class=\"labels\">\n<h2>Labels of ", out);
-    sf_markup_text(out, task);
-    fputs("</h2>\n<p>", out);
+static void print_names(FILE *out, const json_t *names) {
+    fputs("<p>Labels: ", out);
     for (size_t i = 0; i < json_array_size(names) && i < MOST_NAMES; i++) {
         fprintf(out, "%s%zu: ", i > 0 ? ", " : "", i);
         sf_markup_text(out, json_string_value(json_array_get(names, i)));
     }
     if (json_array_size(names) > MOST_NAMES) fprintf(out, " and %zu more", json_array_size(names) - MOST_NAMES);
-    fputs("</p>\n</section>\n", out);
+    fputs("</p>\n", out);
 }
 
-/* As the record of the first run of each task has them. */
-static sf_status print_labels(FILE *out, const sf_study *study, sf_store *store) {
+static void print_tokens(FILE *out, const json_t *tokenizer, const json_t *data) {
+    const long long context = (long long)json_integer_value(json_object_get(data, "context"));
+    fputs("<p>Tokens: those of the tokenizer ", out);
+    sf_markup_text(out, json_string_value(tokenizer));
+    fprintf(out, ", a vocabulary of %lld ids", (long long)json_integer_value(json_object_get(data, "vocabulary")));
+    if (context > 0) fprintf(out, "; sequences of %lld tokens", context);
+    fputs(".</p>\n", out);
+}
+
+static void print_reading(FILE *out, const char *task, const json_t *data) {
+    const json_t *names = json_object_get(data, "labels"), *tokenizer = json_object_get(data, "tokenizer");
+    if (json_array_size(names) == 0 && tokenizer == NULL) return;
+    fputs("<section class=\"labels\">\n<h2>How ", out);
+    sf_markup_text(out, task);
+    fputs(" was read</h2>\n", out);
+    if (tokenizer != NULL) print_tokens(out, tokenizer, data);
+    if (json_array_size(names) > 0) print_names(out, names);
+    fputs("</section>\n", out);
+}
+
+/* As the record of the first run of each task has it. */
+static sf_status print_readings(FILE *out, const sf_study *study, sf_store *store) {
     size_t planned;
     const sf_planned_run *runs = sf_study_runs(study, &planned);
     const char *before = "";
@@ -92,8 +110,7 @@ static sf_status print_labels(FILE *out, const sf_study *study, sf_store *store)
         before = group->task;
         SF_TRY(sf_store_environment(&environment, store, runs[sf_study_member(study, g, 0)].id));
         json_t *facts = json_loads(environment, 0, NULL);
-        const json_t *names = json_object_get(json_object_get(facts, "data"), "labels");
-        if (json_array_size(names) > 0) print_names(out, group->task, names);
+        print_reading(out, group->task, json_object_get(facts, "data"));
         json_decref(facts);
         free(environment);
     }
@@ -108,7 +125,7 @@ sf_status sf_print_own_data(FILE *out, const sf_study *study, sf_store *store) {
     sf_status status = SF_NEW(&r.perplexity, most);
     if (status == SF_OK) status = SF_NEW(&r.bits, most);
     if (status == SF_OK) status = print_texts(out, study, store, &r);
-    if (status == SF_OK) status = print_labels(out, study, store);
+    if (status == SF_OK) status = print_readings(out, study, store);
     sf_release(r.perplexity);
     sf_release(r.bits);
     return status;

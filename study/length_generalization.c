@@ -98,14 +98,13 @@ static sf_status settle(sf_length_result *out, const sf_stored_model *stored, co
     if (tsv && out->length != own_length)
         return sf_fail(
             SF_BAD_INPUT,
-            "run %s was trained on tsv: data of up to %zu tokens, which has no sequences of length %zu; only "
+            "run %s was trained on data of your own with up to %zu tokens, which has no sequences of length %zu; only "
             "runs of built-in tasks can be evaluated at other lengths: leave lengths out",
             stored->run.id, own_length, out->length);
     if (tsv && out->count > own_count)
-        return sf_fail(
-            SF_BAD_INPUT,
-            "count is %zu but run %s has only %zu held-out sequences of its tsv: data; ask for at most that many",
-            out->count, stored->run.id, own_count);
+        return sf_fail(SF_BAD_INPUT,
+                       "count is %zu but run %s has only %zu held-out sequences in its file; ask for at most that many",
+                       out->count, stored->run.id, own_count);
     return SF_OK;
 }
 

@@ -131,7 +131,7 @@ static sf_status find_names(loading *l) {
     sf_status status = SF_OK;
     if (l->numbers) return SF_OK;
     for (size_t i = 0; i < l->training.count && status == SF_OK; i++)
-        if (!is_held(l, i)) status = add_names(&seen, sf_table_label(&l->training, i), l->request->each);
+        status = add_names(&seen, sf_table_label(&l->training, i), l->request->each);
     if (status == SF_OK) status = sf_words_sorted(&l->data->labels, &seen, SF_BY_BYTES, SIZE_MAX);
     sf_words_release(&seen);
     if (status == SF_OK && l->data->labels.count > LARGEST_ID + 1)
@@ -143,6 +143,9 @@ static sf_status find_names(loading *l) {
 
 static sf_status mixed(const loading *l, const sf_table_rows *rows, size_t i, const char *word, size_t length) {
     char quoted[SF_QUOTE_SIZE];
+    if (l->request->ids)
+        return FAIL(rows, i, "label '%s' is not valid; write an integer 0..%d", quote(quoted, word, length),
+                    LARGEST_ID);
     if (l->numbers)
         return FAIL(
             rows, i,
@@ -181,6 +184,9 @@ static sf_status read_tokens(sf_ids *ids, const loading *l, const sf_table_rows 
         int32_t id;
         if (!l->ids)
             id = sf_tokenizer_word_id(l->data->tokenizer, word, length);
+        else if (!read_id(&id, word, length) && l->request->ids)
+            return FAIL(rows, i, "token '%s' is not valid; write an integer 0..%d", quote(quoted, word, length),
+                        LARGEST_ID);
         else if (!read_id(&id, word, length))
             return FAIL(
                 rows, i,
@@ -217,6 +223,8 @@ static sf_status add_row(sf_dataset *data, const loading *l, const sf_table_rows
         return SF_OK;
     }
     const char *text = sf_table_label(rows, i);
+    if (l->request->ids && strpbrk(text, " \t") != NULL)
+        return sf_fail_about(FAIL(rows, i, "has one label per token; set readout to each"), "readout");
     SF_TRY(read_label(&label, l, rows, i, text, strlen(text)));
     sf_dataset_close_row(data, ids->count, label);
     return SF_OK;
@@ -258,6 +266,15 @@ static sf_status choose_held_out(loading *l) {
     return status;
 }
 
+/* Without names of columns, the first row counts as data; a label of its own makes that doubtful. */
+static bool is_first_row_odd(const loading *l) {
+    const sf_table_rows *rows = &l->training;
+    if (rows->named || l->numbers || l->request->each || l->data->labels.count + 1 >= rows->count) return false;
+    for (size_t i = 1; i < rows->count; i++)
+        if (strcmp(sf_table_label(rows, i), sf_table_label(rows, 0)) == 0) return false;
+    return true;
+}
+
 static sf_status load(loading *l) {
     const sf_table_request *request = l->request;
     SF_TRY(sf_table_rows_read(&l->training, request->training, request->format, &request->columns, l->stop));
@@ -265,11 +282,12 @@ static sf_status load(loading *l) {
         SF_TRY(sf_table_rows_read(&l->heldout, request->heldout, request->format, &request->columns, l->stop));
     else
         SF_TRY(choose_held_out(l));
-    l->ids = *request->tokenizer == '\0' && all_ids(sf_table_tokens(&l->training, 0));
-    l->numbers = first_label_is_number(&l->training, request->each);
+    l->ids = request->ids || (*request->tokenizer == '\0' && all_ids(sf_table_tokens(&l->training, 0)));
+    l->numbers = request->ids || first_label_is_number(&l->training, request->each);
     SF_TRY(SF_NEW(&l->seen, LARGEST_ID + 1));
     SF_TRY(find_tokenizer(l));
     SF_TRY(find_names(l));
+    l->data->odd_first_row = is_first_row_odd(l);
     SF_TRY(fill(&l->data->training, l, &l->training, l->held, false));
     l->checks = request->heldout != NULL;
     const sf_table_rows *held_out = request->heldout != NULL ? &l->heldout : &l->training;

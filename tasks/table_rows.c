@@ -38,16 +38,24 @@ static bool find_one_of(size_t *out, const sf_table *table, const char *const *n
     return false;
 }
 
+enum { COLUMNS_SIZE = 256 };
+
+static const char *list_columns(char out[COLUMNS_SIZE], const sf_table *table) {
+    char quoted[SF_QUOTE_SIZE];
+    size_t used = 0;
+    *out = '\0';
+    for (size_t i = 0; i < sf_table_fields(table) && used < COLUMNS_SIZE - SF_QUOTE_SIZE; i++)
+        used += (size_t)snprintf(out + used, COLUMNS_SIZE - used, "%s%s", i > 0 ? ", " : "",
+                                 sf_text_quote(quoted, column_name(table, i)));
+    return out;
+}
+
 static sf_status no_such_column(const sf_table_rows *rows, const sf_table *table, const char *name,
                                 const char *setting) {
-    char quoted[SF_QUOTE_SIZE], all[256] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < sf_table_fields(table) && used < sizeof all - SF_QUOTE_SIZE; i++)
-        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "",
-                                 sf_text_quote(quoted, column_name(table, i)));
-    return sf_fail_about(
-        FAIL(rows, sf_table_line(table), "has no column '%s'; its columns are: %s", sf_text_quote(quoted, name), all),
-        setting);
+    char quoted[SF_QUOTE_SIZE], all[COLUMNS_SIZE];
+    return sf_fail_about(FAIL(rows, sf_table_line(table), "has no column '%s'; its columns are: %s",
+                              sf_text_quote(quoted, name), list_columns(all, table)),
+                         setting);
 }
 
 /* As asked for; *named: by its name, so there must be a header. */
@@ -64,6 +72,15 @@ static sf_status find_asked(size_t *out, bool *named, const sf_table_rows *rows,
     return SF_OK;
 }
 
+/* With a header and more than two columns, a column that nobody named is not guessed. */
+static sf_status refuse_to_guess(const sf_table_rows *rows, const sf_table *table, const char *setting) {
+    char all[COLUMNS_SIZE];
+    return sf_fail_about(FAIL(rows, sf_table_line(table),
+                              "which column has the %s? Its columns are: %s; name one with --%s",
+                              strcmp(setting, "label") == 0 ? "labels" : "tokens", list_columns(all, table), setting),
+                         setting);
+}
+
 /* In the first row, which is a header if it has a name that was asked for or that people use. */
 static sf_status find_columns(places *out, const sf_table_rows *rows, const sf_table *table,
                               const sf_table_columns *columns) {
@@ -77,6 +94,9 @@ static sf_status find_columns(places *out, const sf_table_rows *rows, const sf_t
     if (*columns->label != '\0') SF_TRY(find_asked(&out->label, &named, rows, table, columns->label, "label"));
     out->has_header = named && sf_table_name(table, 0) == NULL;
     if (count < 2) return FAIL(rows, sf_table_line(table), "has one column; a row needs tokens and a label");
+    const bool guesses = named && count > 2;
+    if (guesses && !tokens_known && *columns->tokens == '\0') return refuse_to_guess(rows, table, "tokens");
+    if (guesses && !label_known && *columns->label == '\0') return refuse_to_guess(rows, table, "label");
     if (out->tokens == out->label && *columns->tokens == '\0') out->tokens = out->label == 0 ? 1 : 0;
     if (out->tokens == out->label && *columns->label == '\0') out->label = out->tokens == count - 1 ? 0 : count - 1;
     if (out->tokens != out->label) return SF_OK;
@@ -91,6 +111,10 @@ static sf_status keep(size_t *start, sf_table_rows *rows, const sf_field *field)
 
 static sf_status add_row(sf_table_rows *rows, const sf_table *table, const places *at) {
     const sf_field tokens = sf_table_field(table, at->tokens), label = sf_table_field(table, at->label);
+    char quoted[SF_QUOTE_SIZE];
+    if (tokens.is_missing || label.is_missing)
+        return FAIL(rows, sf_table_line(table), "lacks '%s', which the first row has; give it to every row",
+                    sf_text_quote(quoted, column_name(table, tokens.is_missing ? at->tokens : at->label)));
     if (tokens.text[strspn(tokens.text, " \t\r\n")] == '\0')
         return FAIL(rows, sf_table_line(table), "has no tokens; give at least one, or leave out the row");
     if (label.text[strspn(label.text, " \t\r\n")] == '\0')
@@ -117,6 +141,7 @@ static sf_status read_all(sf_table_rows *rows, sf_table *table, const sf_table_c
     SF_TRY(sf_table_next(table, &more));
     if (!more) return FAIL(rows, (size_t)1, "is empty; give it one row per sequence");
     SF_TRY(find_columns(&at, rows, table, columns));
+    rows->named = at.has_header || sf_table_name(table, 0) != NULL;
     if (at.has_header) SF_TRY(sf_table_next(table, &more));
     for (; more;) {
         if (sf_stop_asked(stop)) return sf_fail(SF_INTERRUPTED, "stopped on request");

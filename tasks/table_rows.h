@@ -18,6 +18,7 @@ typedef struct sf_table_rows {
     sf_table_row *at; /* [count] */
     size_t count, room;
     bool lists; /* the tokens are a JSON list */
+    bool named; /* the columns have names */
 } sf_table_rows;
 
 typedef struct sf_table_columns { /* names, or numbers from 1; empty: guessed from the header */

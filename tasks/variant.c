@@ -55,7 +55,10 @@ sf_status sf_task_check(const sf_task *task, const sf_config *config) {
     sf_task_info info;
     SF_TRY(sf_task_check_settings(task, config));
     SF_TRY(sf_task_describe_with(&info, task, &options));
-    return sf_task_check_length_of(&info, (size_t)config->length);
+    SF_TRY(sf_task_check_length_of(&info, (size_t)config->length));
+    if (config->min_length == 0 || (size_t)config->min_length >= info.shortest) return SF_OK;
+    return sf_fail_on(SF_BAD_INPUT, "min-length", "min-length is %lld but %s has lengths %zu..%zu; raise it",
+                      (long long)config->min_length, info.name, info.shortest, info.longest);
 }
 
 double sf_task_chance(const sf_task *task, size_t length) {

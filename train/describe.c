@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "tasks/table_data.h"
 #include "train/own_data.h"
 
 enum { FEW_SEQUENCES = 50 };
@@ -152,6 +153,9 @@ static sf_status find_warnings(sf_data_description *about, const sf_run_data *da
     if (about->heldout < FEW_SEQUENCES)
         warn(about, "held-out sequences: only %zu, so held-out accuracy has steps of %.1f %%", about->heldout,
              100.0 / (double)about->heldout);
+    if (data->own->table != NULL && data->own->table->odd_first_row)
+        warn(about, "no other row has the label of the first line; if that line is a header, name the columns with "
+                    "--tokens and --label");
     if (about->label_count == 1)
         warn(about, "every training label is '%s', so there is nothing to learn", about->labels[0].name);
     if (data->own->corpus == NULL) SF_TRY(count_duplicates(&duplicates, data->training, data->heldout));

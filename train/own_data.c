@@ -145,8 +145,8 @@ static sf_status open_text(sf_run_data *data, const char *names, const sf_config
     const bool each = config->readout == SF_READ_EACH;
     sf_status (*const cut)(sf_dataset **, const sf_corpus *, sf_split, size_t) =
         each ? sf_corpus_pieces : sf_corpus_windows;
-    SF_TRY(cut(&data->training, own->corpus, SF_TRAINING, own->context));
-    SF_TRY(cut(&data->heldout, own->corpus, SF_HELDOUT, own->context));
+    SF_TRY(sf_fail_in(cut(&data->training, own->corpus, SF_TRAINING, own->context), "%s", names));
+    SF_TRY(sf_fail_in(cut(&data->heldout, own->corpus, SF_HELDOUT, own->context), "%s", names));
     /* Line ends are tokens and bytes of the pieces, and neither of the windows. */
     const sf_corpus_part *part = sf_corpus_part_of(own->corpus, SF_HELDOUT);
     const size_t without = each ? 0 : part->line_ends;
@@ -157,27 +157,54 @@ static sf_status open_text(sf_run_data *data, const char *names, const sf_config
     return SF_OK;
 }
 
-/* The TSV files of earlier versions: the header is theirs, and in the one with ids the first row starts with one. */
-static sf_status is_plain_tsv(bool *out, const char *path) {
-    sf_table *table;
-    bool more;
-    *out = false;
-    SF_TRY(sf_table_open(&table, path, SF_TABLE_TSV));
-    sf_status status = sf_table_next(table, &more);
-    *out = status == SF_OK && !more; /* its reader says what is wrong with an empty file */
-    if (status == SF_OK && more && sf_table_fields(table) == 2) {
-        const char *first = sf_table_field(table, 0).text, *second = sf_table_field(table, 1).text;
-        const bool ids = strcmp(first, "tokens") == 0 && strcmp(second, "label") == 0;
-        *out = strcmp(first, "Source") == 0 && strcmp(second, "Target") == 0;
-        if (ids) status = sf_table_next(table, &more);
-        if (ids) *out = status == SF_OK && (!more || strchr("0123456789- +", *sf_table_field(table, 0).text) != NULL);
+typedef enum tsv_form {
+    TSV_PUBLISHED, /* Source and Target, which has a reader of its own */
+    TSV_IDS,       /* as 'semfocus data' writes it: the header tokens and label, then numbers alone */
+    TSV_ANY
+} tsv_form;
+
+/* Whether every word is a whole number, of any size, or - where that means something. */
+static bool is_numbers(const char *text, bool none_is_one) {
+    static const char *const blanks = " \t\r\n";
+    for (text += strspn(text, blanks); *text != '\0'; text += strspn(text, blanks)) {
+        const size_t length = strcspn(text, blanks), sign = *text == '-' || *text == '+' ? 1 : 0;
+        const size_t digits = strspn(text + sign, "0123456789");
+        const bool none = none_is_one && length == 1 && *text == '-';
+        if (!none && (digits == 0 || sign + digits != length)) return false;
+        text += length;
     }
+    return true;
+}
+
+static sf_status find_form(tsv_form *out, sf_table *table) {
+    bool more;
+    *out = TSV_PUBLISHED; /* its reader says what is wrong with an empty file */
+    SF_TRY(sf_table_next(table, &more));
+    if (!more) return SF_OK;
+    *out = TSV_ANY;
+    if (sf_table_fields(table) != 2) return SF_OK;
+    const char *first = sf_table_field(table, 0).text, *second = sf_table_field(table, 1).text;
+    const bool ours = strcmp(first, "tokens") == 0 && strcmp(second, "label") == 0;
+    if (strcmp(first, "Source") == 0 && strcmp(second, "Target") == 0) *out = TSV_PUBLISHED;
+    if (!ours) return SF_OK;
+    SF_TRY(sf_table_next(table, &more));
+    if (!more || (is_numbers(sf_table_field(table, 0).text, false) && is_numbers(sf_table_field(table, 1).text, true)))
+        *out = TSV_IDS;
+    return SF_OK;
+}
+
+static tsv_form form_of(const char *path) {
+    sf_table *table;
+    tsv_form form = TSV_ANY;
+    if (sf_table_open(&table, path, SF_TABLE_TSV) != SF_OK)
+        return form; /* whoever reads the table says what is wrong */
+    if (find_form(&form, table) != SF_OK) form = TSV_ANY;
     sf_table_close(table);
-    return SF_OK; /* whoever reads the table says what is wrong with it */
+    return form;
 }
 
 /* One line per row, after the header. */
-static sf_status check_plain_labels(const sf_run_data *data, const char *heldout) {
+static sf_status check_published_labels(const sf_run_data *data, const char *heldout) {
     bool *seen;
     size_t count;
     SF_TRY(SF_NEW(&seen, (size_t)sf_dataset_largest_label(data->training) + 1));
@@ -200,12 +227,12 @@ static sf_status check_plain_labels(const sf_run_data *data, const char *heldout
     return status;
 }
 
-static sf_status open_plain_tsv(sf_run_data *data, const char *training, const char *heldout, const sf_config *config,
-                                const atomic_int *stop) {
+static sf_status open_published_tsv(sf_run_data *data, const char *training, const char *heldout,
+                                    const sf_config *config, const atomic_int *stop) {
     if (heldout != NULL) {
         SF_TRY(sf_dataset_read_until(&data->training, training, stop));
         SF_TRY(sf_dataset_read_until(&data->heldout, heldout, stop));
-        return check_plain_labels(data, heldout);
+        return check_published_labels(data, heldout);
     }
     sf_dataset *all;
     SF_TRY(sf_dataset_read_until(&all, training, stop));
@@ -240,9 +267,8 @@ static sf_status open_rows(sf_run_data *data, own_kind kind, const char *trainin
     if (heldout != NULL && config->data_seed >= 0)
         return sf_fail_on(SF_BAD_INPUT, "data-seed",
                           "data-seed has no effect on data with a held-out file; leave it out");
-    bool plain = false;
     const bool asked = *config->tokenizer != '\0' || *config->tokens_column != '\0' || *config->label_column != '\0';
-    if (kind == OWN_TSV && !asked) SF_TRY(is_plain_tsv(&plain, training));
+    const tsv_form form = kind == OWN_TSV && !asked ? form_of(training) : TSV_ANY;
     const sf_table_request request = {.format = kind == OWN_TSV   ? SF_TABLE_TSV
                                                 : kind == OWN_CSV ? SF_TABLE_CSV
                                                                   : SF_TABLE_JSONL,
@@ -252,9 +278,11 @@ static sf_status open_rows(sf_run_data *data, own_kind kind, const char *trainin
                                       .tokenizer = config->tokenizer,
                                       .vocab = (size_t)config->vocab,
                                       .each = config->readout == SF_READ_EACH,
+                                      .ids = form == TSV_IDS,
                                       .seed = sf_run_data_seed(config),
                                       .share = held_out_share};
-    SF_TRY(plain ? open_plain_tsv(data, training, heldout, config, stop) : open_table(data, &request, stop));
+    SF_TRY(form == TSV_PUBLISHED ? open_published_tsv(data, training, heldout, config, stop)
+                                 : open_table(data, &request, stop));
     return size_up(data, config);
 }
 

@@ -159,6 +159,19 @@ class Data(Case):
             self.assertEqual(path.read_bytes(), self.good("data", "parity", "--count", 50, "--seed", seed).raw)
             self.assertEqual([entry.name for entry in self.folder.iterdir()], ["rows.tsv"])
 
+    def test_nothing_is_sampled_from_data_of_your_own(self):
+        path = self.write("rows.csv", "a b,x\na c,y\n")
+        self.refused("data", f"csv:{path}", mentions=["add --describe"])
+        self.refused("data", path, "--describe", "--out", self.folder / "out", mentions=["out has no effect with --describe"])
+        self.assertFalse((self.folder / "out").exists())
+
+    def test_shortest_length(self):
+        for task, length in (("recall", 10), ("reverse-string", 1), ("listops", 2)):
+            mentions = [f"min-length is {length} but {task} has lengths"]
+            self.refused("data", task, "--min-length", length, "--count", 1, mentions=mentions)
+            self.refused("train", task, "--min-length", length, "--epochs", 1, "--store", self.folder / "runs", mentions=mentions)
+        self.assertFalse((self.folder / "runs").exists())
+
     def test_failures_write_nothing_and_keep_what_was_there(self):
         kept = self.write("kept.tsv", "mine\n")
         self.refused("data", "parity", "--out", self.folder / "absent" / "x.tsv", codes=(1,), mentions=["absent"])

@@ -77,6 +77,44 @@ class Tables(StoreCase):
         self.assertIn("1 of 3 held-out sequences are in the training data", " ".join(about["warnings"]))
         self.assertIn("pos", self.good("data", path, "--describe").out)
 
+    def test_columns_of_our_own_names(self):
+        """The header that 'semfocus data' writes does not mean that all is numbers."""
+        for content in ("1 2\ta\n3 4\tb\n2 2\ta\n1 1\tb\n", "3 stars from me\ta\nbad\tb\nfine\ta\n-\tb\n"):
+            rows = [line.split("\t") for line in content.splitlines()]
+            named, plain = self.write("named.tsv", "tokens\tlabel\n" + content), self.write("plain.tsv", content)
+            table = self.write("rows.csv", "tokens,label\n" + as_csv(rows))
+            self.assertEqual(len({self.id_of(f"tsv:{named}"), self.id_of(f"tsv:{plain}"), self.id_of(f"csv:{table}")}), 1, content)
+        words, tags = self.write("words.tsv", "tokens\tlabel\n1 2\tD N\n3 1\tN -\n1 1\tD D\n"), "1 2,D N\n3 1,N -\n1 1,D D\n"
+        self.assertEqual(self.id_of(f"tsv:{words}", "--readout", "each"),
+                         self.id_of(f"csv:{self.write('words.csv', tags)}", "--readout", "each"))
+
+    def test_empty_lines_and_headers(self):
+        rows = "1 2\t0\n3 4\t1\n2 2\t0\n1 1\t1\n"
+        whole, spaced = self.write("a.tsv", "tokens\tlabel\n" + rows), self.write("b.tsv", "tokens\tlabel\n" + rows.replace("\n", "\n\n"))
+        self.assertEqual(self.id_of(f"tsv:{whole}"), self.id_of(f"tsv:{spaced}"))
+        bare = self.write("c.tsv", rows)
+        self.assertEqual(len({self.id_of(f"tsv:{one},{other}") for one in (whole, bare) for other in (whole, bare)}), 1)
+
+    def test_members_that_are_not_used(self):
+        rows = [{"text": f"a {i % 3}", "label": "xy"[i % 2]} for i in range(12)]
+        plain = self.write("plain.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        noted = self.write("noted.jsonl", "".join(json.dumps(dict(row, note="n") if i == 0 else row) + "\n" for i, row in enumerate(rows)))
+        self.assertEqual(self.id_of(f"jsonl:{plain}"), self.id_of(f"jsonl:{noted}", "--tokens", "text", "--label", "label"))
+
+    def test_rare_labels_of_a_random_split(self):
+        """A label that falls into the held-out part alone is warned of, whether it is a number or a name."""
+        for names in ("xyzuvwabc", "012345678"):
+            path = self.write("rare.csv", as_csv([(f"a {i}", names[i] if i < 9 else names[0]) for i in range(30)]))
+            about = [self.describe(path, "--data-seed", seed) for seed in range(6)]
+            self.assertTrue(any("never occur in the training data" in " ".join(each["warnings"]) for each in about), names)
+            self.assertEqual({each["classes"] for each in about}, {9})
+
+    def test_a_first_line_that_may_be_a_header(self):
+        rows = [(f"a {i}", "xy"[i % 2]) for i in range(12)]
+        for header, odd in ((("Comment", "Polarity"), True), (("a 7", "y"), False)):
+            about = self.describe(self.write("odd.csv", as_csv([header, *rows])))
+            self.assertEqual("if that line is a header" in " ".join(about["warnings"]), odd)
+
     def test_warnings(self):
         path = self.write("few.csv", as_csv([("a b", "x"), ("a b", "x"), ("a c", "x")]))
         result = run("train", f"csv:{path}", *MODEL, "--store", self.store)
@@ -93,6 +131,7 @@ class Tables(StoreCase):
         page = self.folder / "page.html"
         self.good("report", "--store", self.store, "--out", page, "--quiet")
         self.assertIn("0: neg, 1: pos", page.read_text())
+        self.assertIn("those of the tokenizer word, a vocabulary of ", page.read_text())
 
 
 class BadTables(Case):
@@ -118,6 +157,12 @@ class BadTables(Case):
         self.refuse(f"csv:{path}", f"{path}:1: has no column 'review'", "text, label", words=["--tokens", "review"])
         self.refuse(f"csv:{path}", "tokens and label are the same", words=["--tokens", "text", "--label", "text"])
         self.refuse(f"csv:{self.folder / 'none.csv'}", "none.csv: cannot be opened")
+        path = self.write("bad.csv", "id,tweet,label,extra\n1,a,x,\n")
+        self.refuse(f"csv:{path}", f"{path}:1: which column has the tokens?", "id, tweet, label, extra")
+        path = self.write("bad.csv", "text,a,b\n1,a,x\n")
+        self.refuse(f"csv:{path}", f"{path}:1: which column has the labels?", "--label")
+        path = self.write("each.tsv", "tokens\tlabel\n" + 2 * "1 2\t0 1\n")
+        self.refuse(f"tsv:{path}", f"{path}:", "has one label per token; set readout to each")
 
     def test_json_lines(self):
         for content, sentence in [("[1]\n", ":1: is not a JSON object"), ('{"text": "a"\n', ":1: is not a JSON object"),
@@ -132,7 +177,7 @@ class BadTables(Case):
         text, more = self.write("a.csv", "a,x\nb,y\n"), self.write("b.csv", "a,x\nb,y\na b,z\n")
         self.refuse(f"csv:{text},{more}", f"{more}:3: label 'z' is held out but not in the training rows")
         ids, others = self.write("a.tsv", "tokens\tlabel\n1\t0\n2\t2\n"), self.write("b.tsv", "tokens\tlabel\n1\t0\n2\t1\n")
-        self.refuse(f"tsv:{ids},{others}", f"{others}:3: label 1 is held out but not in the training rows")
+        self.refuse(f"tsv:{ids},{others}", f"{others}:3: label '1' is held out but not in the training rows")
 
     def test_labels_per_token(self):
         path = self.write("tags.csv", "the cat,D N\nthe cat sat,D N\n")
@@ -152,7 +197,7 @@ class BadTables(Case):
             for _ in range(40):
                 file.write(b"1 " * (1 << 19))
             file.truncate(2 * GIB)
-        self.refuse(f"tsv:{path}", f"{path}:3: is a line of more than", memory=GIB)
+        self.refuse(f"tsv:{path}", f"{path}:3: is a row of more than", memory=GIB)
         self.refused("solve", "parity", path, mentions=[f"{path}:3: is a line of more than"], memory=GIB)
 
 

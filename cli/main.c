@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,9 +83,9 @@ static bool continues(const char *line, size_t before) {
     return before >= SHORTEST && strchr(" \n", *line) == NULL && strncmp(line, "example", 7) != 0;
 }
 
-/* A text of several lines, whose sentences a terminal breaks anew. */
+/* A text of several lines, whose sentences are broken anew for a terminal of known width. */
 static void print_text(const char *text) {
-    if (isatty(STDOUT_FILENO) == 0) {
+    if (output_width() == SIZE_MAX) {
         fputs(text, stdout);
         return;
     }

@@ -11,6 +11,7 @@
 #include "store/claim.h"
 #include "store/labels.h"
 #include "store/merge_sources.h"
+#include "tasks/corpus.h"
 
 enum { MOST_RUNS = 128, OTHER_FILES = 64 };       /* of a batch, which has twice as many files open; open otherwise */
 static const size_t most_bytes = (size_t)1 << 26; /* of files, so that a stop need not wait long for the disk */
@@ -258,6 +259,15 @@ static sf_status merge_sources(merging *m) {
     return status;
 }
 
+static sf_status merge_tokenizers(merging *m) {
+    sf_store *store;
+    for (size_t i = 0; i < m->sources.count; i++) {
+        SF_TRY(sf_sources_lend(&store, &m->sources, i));
+        SF_TRY(sf_corpus_copy_tokenizers(m->target->folder, store->folder));
+    }
+    return SF_OK;
+}
+
 /* In one transaction, after the runs: labels that were merged are those of all sources or of none. */
 static sf_status merge_labels(merging *m) {
     sf_store *store;
@@ -301,7 +311,8 @@ static sf_status merge_into(merging *m) {
                        m->target->folder);
     sf_status status = sf_store_execute(m->target, "PRAGMA synchronous = FULL");
     if (status == SF_OK) {
-        status = merge_sources(m);
+        status = merge_tokenizers(m);
+        if (status == SF_OK) status = merge_sources(m);
         if (status == SF_OK) status = merge_labels(m);
         char message[SF_CONFLICT_SIZE];
         snprintf(message, sizeof message, "%s", sf_message());

@@ -7,7 +7,7 @@
 
 #include "base/elementary.h"
 #include "semfocus/text.h"
-#include "store/store.h"
+#include "tasks/corpus.h"
 
 enum { MOST_NAMES = 1000 }; /* of labels in a record */
 
@@ -38,6 +38,23 @@ json_t *sf_own_facts_json(const sf_own_facts *own) {
     json_t *all = json_object();
     json_object_set_new(all, "data", facts);
     return all;
+}
+
+sf_status sf_own_data_of_record(sf_run_data *out, bool *found, sf_store *store, const sf_stored_run *run) {
+    char *environment;
+    *found = false;
+    SF_TRY(sf_store_environment(&environment, store, run->id));
+    json_t *facts = json_loads(environment, 0, NULL);
+    const json_t *data = json_object_get(facts, "data");
+    const char *hash = json_string_value(json_object_get(data, "tokenizer_hash"));
+    const json_int_t context = json_integer_value(json_object_get(data, "context"));
+    sf_tokenizer *tokenizer = hash != NULL ? sf_corpus_kept_tokenizer(strtoull(hash, NULL, 16)) : NULL;
+    free(environment);
+    json_decref(facts);
+    *found = tokenizer != NULL && context > 0;
+    if (*found) return sf_own_data_without_text(out, tokenizer, (size_t)context);
+    sf_tokenizer_destroy(tokenizer);
+    return SF_OK;
 }
 
 static void take_last(void *last, const sf_epoch *row) {

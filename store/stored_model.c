@@ -5,20 +5,43 @@
 
 #include "base/memory.h"
 #include "measure/landscape.h"
+#include "store/own_data_facts.h"
 #include "train/checkpoint.h"
 
-/* The run's model over the data it was trained on, at its initial weights. */
+/* The member's model at its initial weights. */
+static sf_status settle(sf_stored_model *out) {
+    out->model = &out->member->model;
+    out->data = out->member->data;
+    out->config = &out->member->config;
+    SF_TRY(SF_NEW(&out->params, out->model->size));
+    sf_model_initialize(out->params, out->model, (uint32_t)out->config->seed);
+    return SF_OK;
+}
+
+/* Over the data it was trained on. */
 static sf_status open_member(sf_stored_model *out, sf_store *store) {
     const sf_stored_run *run = &out->run;
     sf_config config;
     SF_TRY(sf_run_trained_config(&config, store, run));
     SF_TRY(sf_member_create(&out->member, run->task, &config, NULL, 0, NULL));
-    out->model = &out->member->model;
-    out->data = out->member->data;
-    out->config = &out->member->config;
-    SF_TRY(SF_NEW(&out->params, out->model->size));
-    sf_model_initialize(out->params, out->model, (uint32_t)config.seed);
-    return SF_OK;
+    return settle(out);
+}
+
+/* Over what the store has of its data. */
+static sf_status open_writer(sf_stored_model *out, sf_store *store) {
+    const sf_stored_run *run = &out->run;
+    sf_config config;
+    sf_run_data data;
+    bool found;
+    SF_TRY(sf_own_data_of_record(&data, &found, store, run));
+    if (!found) return open_member(out, store);
+    const sf_status status = sf_store_config(&config, store, run);
+    if (status != SF_OK) {
+        sf_run_data_close(&data);
+        return status;
+    }
+    SF_TRY(sf_member_create_on(&out->member, run->task, &config, &data));
+    return settle(out);
 }
 
 /* Not every caller takes other weights than the last: the sentence names those that do. */
@@ -78,14 +101,23 @@ static sf_status read_while_it_moves(void *out, weights_reader *read, sf_stored_
     }
 }
 
-sf_status sf_stored_model_open(sf_stored_model *out, sf_store *store, const sf_stored_run *run, sf_weights_at at) {
+static sf_status open_with(sf_status (*open)(sf_stored_model *, sf_store *), sf_stored_model *out, sf_store *store,
+                           const sf_stored_run *run, sf_weights_at at) {
     *out = (sf_stored_model){.run = *run};
     SF_TRY(sf_store_check_numerics(store));
-    sf_status status = open_member(out, store);
+    sf_status status = open(out, store);
     if (status == SF_OK && at != SF_AT_INIT)
         status = read_while_it_moves(out, read_weights, &out->run, store, at == SF_AT_BEST);
     if (status != SF_OK) sf_stored_model_close(out);
     return status;
+}
+
+sf_status sf_stored_model_open(sf_stored_model *out, sf_store *store, const sf_stored_run *run, sf_weights_at at) {
+    return open_with(open_member, out, store, run, at);
+}
+
+sf_status sf_stored_writer_open(sf_stored_model *out, sf_store *store, const sf_stored_run *run, sf_weights_at at) {
+    return open_with(open_writer, out, store, run, at);
 }
 
 sf_status sf_stored_weights_open(sf_safetensors **out, sf_stored_run *run, sf_store *store) {

@@ -20,6 +20,8 @@ typedef struct sf_stored_model {
 /* Weights of any instruction set are read; a store of another numerics version is refused, since its data and initial
  * weights cannot be made again. A run without the checkpoint asked for is SF_BAD_INPUT. */
 sf_status sf_stored_model_open(sf_stored_model *out, sf_store *store, const sf_stored_run *run, sf_weights_at at);
+/* A causal model of text that only writes: of its data, only the tokenizer in the store is needed. */
+sf_status sf_stored_writer_open(sf_stored_model *out, sf_store *store, const sf_stored_run *run, sf_weights_at at);
 /* Moves the weights to the point (distance, 0) of the loss surface that the seed's directions span. */
 sf_status sf_stored_model_perturb(sf_stored_model *stored, double distance, uint32_t direction_seed);
 /* The last weights as stored in their file; the data is not needed. The entry is read again if the run was trained

@@ -165,7 +165,7 @@ sf_status sf_generate(char **out, sf_store *store, const sf_stored_run *run, con
     *out = NULL;
     SF_TRY(sf_store_config(&config, store, run));
     SF_TRY(check_run(run, &config));
-    sf_status status = sf_stored_model_open(&w.stored, store, run, request->at);
+    sf_status status = sf_stored_writer_open(&w.stored, store, run, request->at);
     if (status == SF_OK) status = open_writing(&w, request);
     if (status == SF_OK) status = write_tokens(&w, request);
     if (status == SF_OK) status = to_text(out, &w);

@@ -47,5 +47,9 @@ void sf_corpus_leave(const char *store);
 void sf_corpus_look_in(const char *store);
 /* Keeps a tokenizer of other data there, under its hash. */
 sf_status sf_corpus_keep_tokenizer(const sf_tokenizer *tokenizer);
+/* The one of this hash that is kept there, whatever it learned from; NULL: there is none. The caller destroys it. */
+sf_tokenizer *sf_corpus_kept_tokenizer(uint64_t hash);
+/* Copies those of a store that another one lacks. */
+sf_status sf_corpus_copy_tokenizers(const char *to, const char *from);
 
 #endif

@@ -1,9 +1,11 @@
 #include "tasks/made.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,7 +71,8 @@ void sf_corpus_look_in(const char *store) {
     sf_made_unlock();
 }
 
-enum { PLACE_SIZE = SF_PATH_SIZE + 64 };
+enum { PLACE_SIZE = SF_PATH_SIZE + 64, KEY_DIGITS = 16 };
+#define MODEL ".model"
 
 /* False: there is no folder. */
 static bool place_of(char out[PLACE_SIZE], const char *room, uint64_t key, const char *ending) {
@@ -78,11 +81,15 @@ static bool place_of(char out[PLACE_SIZE], const char *room, uint64_t key, const
     return true;
 }
 
-static sf_status make_room(const char *room) {
+static sf_status make_room_in(const char *store, const char *room) {
     char path[PLACE_SIZE];
-    snprintf(path, sizeof path, "%s/%s", folder, room);
+    snprintf(path, sizeof path, "%s/%s", store, room);
     if (mkdir(path, 0777) == 0 || errno == EEXIST) return SF_OK;
     return sf_fail(SF_IO_ERROR, "cannot make the folder '%s': %s", path, strerror(errno));
+}
+
+static sf_status make_room(const char *room) {
+    return make_room_in(folder, room);
 }
 
 static bool can_write(void) {
@@ -132,7 +139,7 @@ static void forget_ids(void) {
 static sf_tokenizer *tokenizer_in_file(uint64_t key) {
     char path[PLACE_SIZE];
     sf_tokenizer *tokenizer = NULL;
-    if (!place_of(path, "tokenizers", key, ".model") || access(path, R_OK) != 0) return NULL;
+    if (!place_of(path, "tokenizers", key, MODEL) || access(path, R_OK) != 0) return NULL;
     return sf_tokenizer_read(&tokenizer, path) == SF_OK ? tokenizer : NULL;
 }
 
@@ -140,7 +147,7 @@ static sf_tokenizer *tokenizer_in_file(uint64_t key) {
 static sf_status keep_tokenizer(sf_made_tokenizer *made) {
     char path[PLACE_SIZE];
     const sf_bytes *file = &made->tokenizer->file;
-    if (!can_write() || made->kept == folder_number || !place_of(path, "tokenizers", made->key, ".model")) return SF_OK;
+    if (!can_write() || made->kept == folder_number || !place_of(path, "tokenizers", made->key, MODEL)) return SF_OK;
     sf_tokenizer *there = tokenizer_in_file(made->key);
     const bool same = there != NULL && there->hash == made->tokenizer->hash;
     sf_tokenizer_destroy(there);
@@ -180,6 +187,64 @@ sf_status sf_corpus_keep_tokenizer(const sf_tokenizer *tokenizer) {
     sf_made_lock();
     const sf_status status = keep_tokenizer(&made);
     sf_made_unlock();
+    return status;
+}
+
+static sf_status copy_file(const char *to, const char *from) {
+    sf_bytes bytes = {0};
+    char block[65536];
+    FILE *file = fopen(from, "rb");
+    if (file == NULL) return sf_fail(SF_IO_ERROR, "cannot open '%s': %s", from, strerror(errno));
+    sf_status status = SF_OK;
+    for (size_t count; status == SF_OK && (count = fread(block, 1, sizeof block, file)) > 0;)
+        status = sf_bytes_add(&bytes, block, count);
+    if (status == SF_OK && ferror(file) != 0)
+        status = sf_fail(SF_IO_ERROR, "cannot read '%s': %s", from, strerror(errno));
+    fclose(file);
+    if (status == SF_OK) status = sf_atomic_write(to, bytes.at, bytes.count);
+    sf_bytes_release(&bytes);
+    return status;
+}
+
+/* The name of the next tokenizer's file; NULL: there is none. */
+static const char *next_model(DIR *list) {
+    for (const struct dirent *entry; (entry = readdir(list)) != NULL;)
+        if (strlen(entry->d_name) == KEY_DIGITS + strlen(MODEL) && strcmp(entry->d_name + KEY_DIGITS, MODEL) == 0)
+            return entry->d_name;
+    return NULL;
+}
+
+sf_tokenizer *sf_corpus_kept_tokenizer(uint64_t hash) {
+    char path[PLACE_SIZE];
+    sf_tokenizer *found = NULL;
+    sf_made_lock();
+    snprintf(path, sizeof path, "%s/tokenizers", folder);
+    DIR *list = opendir(path);
+    for (const char *name; list != NULL && found == NULL && (name = next_model(list)) != NULL;) {
+        found = tokenizer_in_file(strtoull(name, NULL, 16));
+        if (found == NULL || found->hash == hash) continue;
+        sf_tokenizer_destroy(found);
+        found = NULL;
+    }
+    if (list != NULL) closedir(list);
+    sf_made_unlock();
+    return found;
+}
+
+sf_status sf_corpus_copy_tokenizers(const char *to, const char *from) {
+    char source[PLACE_SIZE], target[PLACE_SIZE];
+    snprintf(source, sizeof source, "%s/tokenizers", from);
+    DIR *list = opendir(source);
+    if (list == NULL) return SF_OK; /* without it, a run that writes needs its text */
+    sf_status status = SF_OK;
+    for (const char *name; status == SF_OK && (name = next_model(list)) != NULL;) {
+        snprintf(source, sizeof source, "%s/tokenizers/%s", from, name);
+        snprintf(target, sizeof target, "%s/tokenizers/%s", to, name);
+        if (access(target, F_OK) == 0) continue;
+        status = make_room_in(to, "tokenizers");
+        if (status == SF_OK) status = copy_file(target, source);
+    }
+    closedir(list);
     return status;
 }
 

@@ -20,6 +20,22 @@ static bool same_data(const sf_config *a, const sf_config *b) {
            strcmp(a->tokens_column, b->tokens_column) == 0 && strcmp(a->label_column, b->label_column) == 0;
 }
 
+/* The data becomes that of the member, also if this fails. */
+static sf_status own_data(sf_member *member, const char *task, sf_run_data *data) {
+    struct sf_shared_data *shared;
+    const sf_status status = SF_NEW(&shared, 1);
+    if (status != SF_OK) {
+        sf_run_data_close(data);
+        return status;
+    }
+    shared->data = *data;
+    snprintf(shared->task, sizeof shared->task, "%s", task);
+    shared->users = 1;
+    member->shared = shared;
+    member->data = &shared->data;
+    return SF_OK;
+}
+
 static sf_status open_data(sf_member *member, const char *task, sf_member *const *others, size_t count,
                            const atomic_int *stop) {
     for (size_t i = 0; i < count; i++)
@@ -30,28 +46,21 @@ static sf_status open_data(sf_member *member, const char *task, sf_member *const
             member->data = &member->shared->data;
             return SF_OK;
         }
-    struct sf_shared_data *shared;
-    SF_TRY(SF_NEW(&shared, 1));
-    const sf_status status = sf_run_data_open(&shared->data, task, &member->config, stop);
-    if (status != SF_OK) {
-        sf_release(shared);
-        return status;
-    }
-    snprintf(shared->task, sizeof shared->task, "%s", task);
-    shared->users = 1;
-    member->shared = shared;
-    member->data = &shared->data;
-    return SF_OK;
+    sf_run_data data;
+    SF_TRY(sf_run_data_open(&data, task, &member->config, stop));
+    return own_data(member, task, &data);
 }
 
-static sf_status open_member(sf_member *member, const char *task, sf_member *const *others, size_t count,
-                             const atomic_int *stop) {
-    const sf_config *config = &member->config;
+static sf_status settle_config(sf_member *member, const char *task) {
     SF_TRY(sf_run_data_recipe(&member->config, task));
-    SF_TRY(sf_config_check(config));
+    return sf_config_check(&member->config);
+}
+
+/* The data is there. */
+static sf_status open_model(sf_member *member) {
+    const sf_config *config = &member->config;
     sf_attention attention;
     SF_TRY(sf_attention_parse(&attention, config->attention));
-    SF_TRY(open_data(member, task, others, count, stop));
     const size_t longest = sf_longest_read(config, member->data->longest);
     attention = sf_attention_resolve(attention, longest);
     SF_TRY(sf_attention_set_causal(&attention, config->causal != 0));
@@ -82,19 +91,41 @@ static sf_status open_member(sf_member *member, const char *task, sf_member *con
     return SF_OK;
 }
 
+static sf_status begin(sf_member **out, const sf_config *config) {
+    *out = NULL;
+    SF_TRY(SF_NEW(out, 1));
+    (*out)->config = *config;
+    return SF_OK;
+}
+
+static sf_status finish(sf_member **out, sf_status status) {
+    if (status == SF_OK) return SF_OK;
+    sf_member_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
 sf_status sf_member_create(sf_member **out, const char *task, const sf_config *config,
                            sf_member *const *others /* [count] */, size_t count, const atomic_int *stop) {
-    *out = NULL;
-    sf_member *member;
-    SF_TRY(SF_NEW(&member, 1));
-    member->config = *config;
-    const sf_status status = open_member(member, task, others, count, stop);
+    SF_TRY(begin(out, config));
+    sf_attention attention; /* a wrong spelling is found before the data is made */
+    sf_status status = settle_config(*out, task);
+    if (status == SF_OK) status = sf_attention_parse(&attention, (*out)->config.attention);
+    if (status == SF_OK) status = open_data(*out, task, others, count, stop);
+    if (status == SF_OK) status = open_model(*out);
+    return finish(out, status);
+}
+
+sf_status sf_member_create_on(sf_member **out, const char *task, const sf_config *config, sf_run_data *data) {
+    sf_status status = begin(out, config);
     if (status != SF_OK) {
-        sf_member_destroy(member);
+        sf_run_data_close(data);
         return status;
     }
-    *out = member;
-    return SF_OK;
+    status = own_data(*out, task, data);
+    if (status == SF_OK) status = settle_config(*out, task);
+    if (status == SF_OK) status = open_model(*out);
+    return finish(out, status);
 }
 
 void sf_member_destroy(sf_member *member) {

@@ -19,6 +19,8 @@ typedef struct sf_member {
  * *stop is not 0; stop may be NULL. */
 sf_status sf_member_create(sf_member **out, const char *task, const sf_config *config,
                            sf_member *const *others /* [count] */, size_t count, const atomic_int *stop);
+/* The same on data that is there already, and becomes the member's. */
+sf_status sf_member_create_on(sf_member **out, const char *task, const sf_config *config, sf_run_data *data);
 void sf_member_destroy(sf_member *member); /* NULL is legal */
 
 /* The task as it was given. */

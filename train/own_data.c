@@ -296,8 +296,23 @@ sf_status sf_own_data_open(sf_run_data *out, const char *task, const sf_config *
     return open_rows(out, kind, path, heldout, config, stop);
 }
 
+sf_status sf_own_data_without_text(sf_run_data *out, sf_tokenizer *tokenizer, size_t context) {
+    *out = (sf_run_data){.pad = (int32_t)tokenizer->vocab, .classes = tokenizer->vocab, .longest = context};
+    sf_status status = SF_NEW(&out->own, 1);
+    if (status == SF_OK) status = sf_dataset_create(&out->training, 0, 0, true);
+    if (status == SF_OK) status = sf_dataset_create(&out->heldout, 0, 0, true);
+    if (status != SF_OK) {
+        sf_tokenizer_destroy(tokenizer);
+        sf_run_data_close(out);
+        return status;
+    }
+    *out->own = (sf_own_facts){.tokenizer = tokenizer, .kept = tokenizer, .context = context};
+    return SF_OK;
+}
+
 void sf_own_data_close(sf_run_data *data) {
     if (data->own == NULL) return;
+    sf_tokenizer_destroy(data->own->kept);
     sf_corpus_close(data->own->corpus);
     sf_table_data_close(data->own->table);
     sf_release(data->own);

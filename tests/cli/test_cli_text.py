@@ -145,6 +145,22 @@ class Text(StoreCase):
         other, = self.train("full")
         self.refused("generate", other, "--store", self.store, mentions=["not a causal model of text"])
 
+    def test_generate_without_the_text(self):
+        """The store has the tokenizer, and so has one into which it was merged."""
+        for tokenizer in ("char", "word"):
+            text = self.write("gone.txt", "the cat sat on the mat\n" * 40)
+            run_id = self.train_text(*CAUSAL, "--context", "8", "--epochs", "1", "--tokenizer", tokenizer, task=f"text:{text}")["id"]
+            ask = ["generate", run_id, "--prompt", "the cat", "--new-tokens", "20", "--store"]
+            there = self.good(*ask, self.store).out
+            merged = self.folder / f"merged-{tokenizer}"
+            self.good("merge", self.store, "--into", merged)
+            text.unlink()
+            for store in (self.store, merged):
+                self.assertEqual(self.good(*ask, store).out, there)
+            for model in (merged / "tokenizers").iterdir():
+                model.unlink()
+            self.refused(*ask, merged, codes=(1, 2), mentions=["gone.txt"])
+
     def test_a_causal_model_learns_a_text_that_repeats(self):
         path = self.write("abc.txt", "abcdefgh\n" * 400)
         row = self.train_text(*CAUSAL, "--context", "18", "--width", "32", "--mlp-width", "32", "--epochs", "40", "--lr", "0.01",

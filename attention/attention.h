@@ -21,6 +21,9 @@ extern const sf_weighting sf_weighting_softmax, sf_weighting_softmax1, sf_weight
 extern const sf_score_transform sf_transform_rope, sf_transform_qknorm, sf_transform_alibi, sf_transform_softcap,
     sf_transform_logn;
 
+/* As the ids of runs have it, which stay what they were: with 1e01 for 10 and the like. */
+void sf_attention_spell_in_ids(char out[SF_SPELLING_SIZE], const sf_attention *attention);
+
 /* What the selector and the extras look at, together: SF_BY_... */
 unsigned sf_attention_selects_by(const sf_attention *attention);
 /* Whether every query keeps all keys that it sees. */

@@ -39,14 +39,19 @@ static const char *transform_name(const void *context, size_t i) {
     return transform != NULL ? transform->name : NULL;
 }
 
-static void number_text(char out[32], double value);
+enum {
+    USUAL_DIGITS = 6, /* significant digits up to which a number is written without an exponent: 10, not 1e01 */
+    ID_DIGITS = 1     /* likewise in ids of runs, which must not change */
+};
+
+static void number_text(char out[32], double value, int digits);
 
 /* ":5" or ":5:2": numbers that may follow the name. */
 static void example_numbers(char out[64], bool takes_k, const sf_argument *arguments) {
     size_t used = (size_t)snprintf(out, 64, "%s", takes_k ? ":5" : "");
     for (size_t i = 0; i < SF_MOST_ARGUMENTS && arguments[i].letter != NULL && arguments[i].required; i++) {
         char number[32];
-        number_text(number, arguments[i].initial);
+        number_text(number, arguments[i].initial, USUAL_DIGITS);
         used += (size_t)snprintf(out + used, 64 - used, ":%s", number);
     }
 }
@@ -250,7 +255,7 @@ static sf_status check_straight_through(const sf_attention *attention, const cha
                    sf_text_quote(quoted, whole), attention->weighting->name);
 }
 
-static size_t spell(char out[SF_SPELLING_SIZE], const sf_attention *attention);
+static size_t spell(char out[SF_SPELLING_SIZE], const sf_attention *attention, int digits);
 
 static sf_status parse_parts(sf_attention *out, char *text, const char *whole) {
     char softmax[] = "softmax";
@@ -274,16 +279,16 @@ sf_status sf_attention_parse(sf_attention *out, const char *text) {
     strcpy(copy, text);
     *out = (sf_attention){0};
     SF_TRY(parse_parts(out, copy, text));
-    if (spell(canonical, out) < SF_SPELLING_SIZE) return SF_OK;
+    if (spell(canonical, out, USUAL_DIGITS) < SF_SPELLING_SIZE) return SF_OK;
     return sf_fail(SF_BAD_INPUT,
                    "attention '%s' is longer than %d characters with all digits of its numbers; round them",
                    sf_text_quote(quoted, text), SF_SPELLING_SIZE - 1);
 }
 
-/* The shortest text that reads back as the same number; 1e30 instead of 1e+30, because '+' starts the globals. */
-static void number_text(char out[32], double value) {
+/* A short text that reads back as the same number; 1e30 instead of 1e+30, because '+' starts the globals. */
+static void number_text(char out[32], double value, int digits) {
     double back = NAN;
-    for (int digits = 1; digits <= 17 && back != value; digits++) {
+    for (; digits <= 17 && back != value; digits++) {
         snprintf(out, 32, "%.*g", digits, value);
         if (!sf_text_real(&back, out)) back = NAN;
     }
@@ -294,6 +299,7 @@ static void number_text(char out[32], double value) {
 typedef struct writer {
     char *at;
     size_t used; /* including what did not fit */
+    int digits;  /* of numbers, at least */
 } writer;
 
 static void write_text(writer *w, const char *mark, const char *text) {
@@ -308,7 +314,7 @@ static void write_arguments(writer *w, const double *values, const sf_argument *
         if (arguments[i].required || values[i] != arguments[i].initial) count = i + 1;
     for (size_t i = 0; i < count; i++) {
         char number[32];
-        number_text(number, values[i]);
+        number_text(number, values[i], w->digits);
         write_text(w, ":", number);
     }
 }
@@ -328,8 +334,8 @@ static void write_extras(writer *w, const sf_attention *attention) {
 }
 
 /* Returns the length, including what does not fit. */
-static size_t spell(char out[SF_SPELLING_SIZE], const sf_attention *attention) {
-    writer w = {.at = out};
+static size_t spell(char out[SF_SPELLING_SIZE], const sf_attention *attention, int digits) {
+    writer w = {.at = out, .digits = digits};
     char number[32];
     write_text(&w, "", attention->selector->name);
     snprintf(number, sizeof number, "%zu", attention->k);
@@ -348,5 +354,9 @@ static size_t spell(char out[SF_SPELLING_SIZE], const sf_attention *attention) {
 }
 
 void sf_attention_spell(char out[SF_SPELLING_SIZE], const sf_attention *attention) {
-    spell(out, attention);
+    spell(out, attention, USUAL_DIGITS);
+}
+
+void sf_attention_spell_in_ids(char out[SF_SPELLING_SIZE], const sf_attention *attention) {
+    spell(out, attention, ID_DIGITS);
 }

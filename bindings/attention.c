@@ -42,19 +42,11 @@ static sf_status check_sizes(const sf_raw_request *r) {
     return SF_OK;
 }
 
-static bool is_rope(const sf_attention *attention) {
-    for (size_t t = 0; t < SF_MOST_TRANSFORMS; t++)
-        if (attention->transforms[t].part == &sf_transform_rope) return true;
-    return false;
-}
-
 static sf_status resolve(sf_attention *out, double *scale, const sf_raw_request *r) {
     SF_TRY(check_sizes(r));
     SF_TRY(sf_attention_parse(out, r->attention));
     if (r->T <= out->globals)
         return sf_fail(SF_BAD_INPUT, "%zu positions leave none besides %zu global ones; give more", r->T, out->globals);
-    if (is_rope(out) && r->D % 2 != 0)
-        return sf_fail(SF_BAD_INPUT, "rope turns pairs of channels but there are %zu; give an even number", r->D);
     *out = sf_attention_resolve(*out, r->T - out->globals);
     *scale = r->scale > 0 ? r->scale : 1 / sqrt((double)r->D);
     return sf_attention_set_causal(out, r->causal);

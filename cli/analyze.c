@@ -531,6 +531,7 @@ const cli_verb verb_analyze = {
         "sequence and query, with D the scores before softmax:\n"
         "  delta_s    max D - min D over all keys          delta_h  the same over the kept keys\n"
         "  Delta_h    gap between kept and other scores    in-degree  queries that keep a key; beta = in-degree / k\n"
+        "  effective keys  1 / sum of w^2, with w the weights divided by their sum; entropy  - sum of w ln w\n"
         "  ln xi      stability of the softmax: delta_h - ln k [+ ln(1 + 1/Delta_h) where keys are chosen by score];\n"
         "             ln xi_s = delta_s - ln T is that of full attention\n"
         "  Gamma, Upsilon, |W1|, |W2|   spectral norms with the bias as a column; Xi  the largest row that attention "

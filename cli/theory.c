@@ -294,6 +294,7 @@ static sf_status tell_bounds(json_t *run, sf_theory *theory) {
 static sf_status tell_lipschitz(json_t *run, sf_theory *theory) {
     const sf_local_lipschitz *found;
     const sf_status status = sf_theory_local_lipschitz(&found, theory);
+    if (status == SF_UNSUPPORTED) return tell_not_defined(run, "lipschitz");
     if (status != SF_OK) return status;
     if (run != NULL)
         json_object_set_new(run, "lipschitz", json_lipschitz(found));

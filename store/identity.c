@@ -84,7 +84,7 @@ static sf_status describe(described *out, const sf_config *config, const char *t
     SF_TRY(sf_attention_set_causal(&attention, config->causal != 0));
     sf_attention_spell(out->attention, &attention);
     out->data = sf_run_plugins_hash(out->data, &attention, task);
-    strcpy(out->config.attention, out->attention);
+    sf_attention_spell_in_ids(out->config.attention, &attention);
     out->config.data_seed = sf_run_data_seed(config);
     if (config->min_length == config->length) out->config.min_length = 0;
     if (config->head_width == config->width) out->config.head_width = 0; /* as by default */

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "io/atomic_file.h"
 #include "store/claim.h"
 #include "store/condition.h"
 #include "store/labels.h"
@@ -32,8 +33,28 @@ static int wait_a_little(void *opaque, int tries) {
 
 sf_status sf_store_check_place(const sf_store *store) {
     struct stat now;
-    if (stat(store->folder, &now) == 0 && now.st_dev == store->device && now.st_ino == store->inode) return SF_OK;
+    const bool same_folder =
+        stat(store->folder, &now) == 0 && now.st_dev == store->device && now.st_ino == store->inode;
+    if (same_folder && stat(store->path, &now) == 0 && now.st_ino == store->database_inode) return SF_OK;
     return sf_fail(SF_IO_ERROR, "the store '%s' no longer exists; restore it, then repeat the command to continue",
+                   store->folder);
+}
+
+sf_status sf_store_check_room(const sf_store *store) {
+    enum { BLOCK = 1 << 16, BLOCKS = 16 }; /* about a checkpoint */
+    static const char block[BLOCK];
+    char path[sizeof store->path + 32];
+    sf_atomic_file file;
+    SF_TRY(sf_store_check_place(store));
+    snprintf(path, sizeof path, "%s/checkpoints/room", store->folder);
+    SF_TRY(sf_atomic_open(&file, path));
+    sf_status status = SF_OK;
+    for (size_t i = 0; i < BLOCKS && status == SF_OK; i++) status = sf_atomic_append(&file, block, sizeof block);
+    const bool full = status != SF_OK && (errno == ENOSPC || errno == EDQUOT);
+    sf_atomic_abandon(&file);
+    if (!full) return status;
+    return sf_fail(SF_IO_ERROR,
+                   "the disk of the store '%s' is full; free some space, then repeat the command to continue",
                    store->folder);
 }
 
@@ -251,6 +272,7 @@ sf_status sf_store_open(sf_store **out, const char *folder, sf_store_access acce
         store->device = about.st_dev;
         store->inode = about.st_ino;
     }
+    if (status == SF_OK && stat(store->path, &about) == 0) store->database_inode = about.st_ino;
     if (status != SF_OK) {
         sf_store_close(store);
         return status;

@@ -18,6 +18,8 @@ sf_status sf_store_check_numerics(const sf_store *store);
 void sf_store_obey(sf_store *store, const atomic_int *stop);
 /* Whether the folder is still the one that was opened: a store that was moved away must not get files. */
 sf_status sf_store_check_place(const sf_store *store);
+/* After a failure: whether the store is still there and takes another checkpoint. If not, no run can go on. */
+sf_status sf_store_check_room(const sf_store *store);
 
 /* Between the two calls, all reads see the store at one moment, and reading is faster. */
 sf_status sf_store_freeze(sf_store *store);

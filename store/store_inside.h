@@ -16,7 +16,7 @@ struct sf_store {
     char folder[SF_PATH_SIZE], path[SF_PATH_SIZE + 16];
     sf_database db;
     dev_t device;
-    ino_t inode; /* of the folder */
+    ino_t inode, database_inode; /* of the folder, and of runs.db in it */
     const atomic_int *stop;
     bool sealed;          /* false: of an earlier version, whose rows have no seals */
     bool stands_in;       /* of an earlier schema, not converted: runs are sealed under their earlier ids */

@@ -47,6 +47,14 @@ void sf_session_note(void *opaque, const char *sentence) {
     pthread_mutex_unlock(&state->lock);
 }
 
+/* A failure of the store is that of all runs: one sentence, and the same command continues them. */
+static bool is_the_stores(sf_session_state *state, sf_status failure) {
+    if (failure != SF_IO_ERROR) return false;
+    const sf_status status = sf_store_check_room(state->store);
+    if (status != SF_OK) sf_session_fail_all(state, status);
+    return status != SF_OK;
+}
+
 void sf_session_end_run(sf_session_state *state, size_t index, sf_status status, bool begun) {
     sf_listed_run *run = &state->runs[index];
     char message[SF_RUN_MESSAGE_SIZE];
@@ -55,7 +63,7 @@ void sf_session_end_run(sf_session_state *state, size_t index, sf_status status,
     run->progress = SF_RUN_OVER;
     if (status == SF_OK) {
         sf_session_emit(state, (sf_event){.kind = SF_EVENT_FINISHED, .run = index});
-    } else if (status == SF_INTERRUPTED) {
+    } else if (status == SF_INTERRUPTED || is_the_stores(state, status)) {
         run->interrupted = true;
         sf_session_emit(state, (sf_event){.kind = SF_EVENT_STOPPED, .run = index});
     } else {

@@ -149,7 +149,8 @@ static const struct {
 
 static const struct {
     size_t N, H, T, D;
-} shapes[] = {{1, 1, 1, 8}, {2, 3, 7, 20}, {2, 1, 70, 8}, {1, 3, 70, 64}, {2, 3, 1, 64}, {1, 1, 7, 64}, {2, 3, 70, 20}};
+} shapes[] = {{1, 1, 1, 8},  {2, 3, 7, 20}, {2, 1, 70, 8},  {1, 3, 70, 64},
+              {2, 3, 1, 64}, {1, 1, 7, 64}, {2, 3, 70, 20}, {1, 2, 9, 7}};
 
 static void bits_are_those_of_the_cpu(void **state) {
     size_t wrong = 0;

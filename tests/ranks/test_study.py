@@ -186,7 +186,8 @@ class Disk(Case):
         words = [*STUDY, "--store", store, "--out", self.folder / "page.html"]
         done = job(3, *words)
         self.assertEqual(done.code, 1, done)
-        self.assertRegex(done.err, "No space left|is full", done)
+        self.assertEqual(done.err.count("is full; free some space"), 1, done)
+        self.assertNotIn("runs failed", done.err)
         subprocess.run(["mount", "-o", "remount,size=64m", place], check=True)
         self.good(job(2, *words))
         self.good(alone("check", "--store", store))
@@ -203,7 +204,22 @@ class Disk(Case):
         store.rename(self.folder / "away")
         done = Done(process, SECONDS)
         self.assertEqual(done.code, 1, done)
+        self.assertEqual(done.err.count("no longer exists"), 1, done)
         self.good(alone("check", "--store", self.folder / "away"))
+
+    def test_vanished_database(self):
+        """Its folder stays, but what is written to the removed file would be lost."""
+        for ranks in (1, 2):
+            store = self.folder / f"runs-{ranks}"
+            words = ["2000" if before == "--epochs" else word for before, word in zip(["", *STUDY], STUDY)]
+            process = start_job(ranks, *words, "--store", store, "--out", self.folder / "page.html")
+            self.addCleanup(self.end, process)
+            wait_until(lambda store=store: (store / "checkpoints").is_dir() and any((store / "checkpoints").iterdir()))
+            for file in store.glob("runs.db*"):
+                file.unlink()
+            done = Done(process, SECONDS)
+            self.assertEqual(done.code, 1, done)
+            self.assertEqual(done.err.count("no longer exists"), 1, done)
 
 
 if __name__ == "__main__":

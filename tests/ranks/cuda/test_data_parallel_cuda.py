@@ -110,11 +110,12 @@ class OverMpi(Cuda, on_cpus.DataParallel):
     def test_where_it_is_computed(self):
         """What has no CUDA kernel, and what is not f32."""
         store = self.folder / "mixed"
-        words = self.words(*SIZE, "--data-parallel", attention="topp:0.8,full", store=store)
+        some = ("--evaluate-count", "20")
+        words = self.words(*SIZE, *some, "--data-parallel", attention="full", store=store)
         done = self.launch(2, *words)
         self.assertEqual(done.code, 0, done)
-        self.assertIn("note: the selector topp has no CUDA kernel; it is computed on the CPUs instead", done.err)
-        self.assertEqual(self.contents(store), self.expect(*SIZE, attention="topp:0.8,full"))
+        self.assertIn("note: there is no CUDA kernel for the setting evaluate-count; it is computed on the CPUs instead", done.err)
+        self.assertEqual(self.contents(store), self.expect(*SIZE, *some, attention="full"))
         for precision in ("bf16", "tf32"):
             done = self.talkative(2, "--precision", precision)
             self.assertEqual(done.code, 2, done)

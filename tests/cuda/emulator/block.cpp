@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdarg>
 #include <cstdio>
@@ -397,7 +398,10 @@ struct Grid {
     size_t workers = 0, running = 0;
 };
 
-/* What is done between blocks: no block runs meanwhile, and none begins while one of these waits. */
+/* What is done between blocks: no block runs meanwhile, and none begins while one of these waits. A block that does not
+ * end is taken to wait for just this. */
+constexpr auto longest_block = std::chrono::seconds(5);
+
 struct Gate {
     std::mutex mutex;
     std::condition_variable changed;
@@ -424,7 +428,7 @@ static void leave_gate() {
 void between_blocks(const std::function<void()> &what) {
     std::unique_lock<std::mutex> lock(gate().mutex);
     gate().waiting++;
-    gate().changed.wait(lock, [] { return gate().running == 0; });
+    gate().changed.wait_for(lock, longest_block, [] { return gate().running == 0; });
     what();
     gate().waiting--;
     gate().changed.notify_all();

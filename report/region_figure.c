@@ -113,21 +113,40 @@ static void draw_area(FILE *out, const drawing *d, const region *r, bool standal
     fprintf(out, "L%.2f %.2fZ\"/>\n", d->frame.x.from, d->frame.y.to);
 }
 
-/* At the left edge where the line begins there, at the bottom else. */
-static void label_line(FILE *out, const drawing *d, double dispersion, const double *c1, const double *c2,
-                       bool standalone) {
+typedef struct label { /* the number of a line */
+    double left, right, base;
+} label;
+
+static bool lies_on(const label *one, const label *other) {
+    enum { LABEL_HEIGHT = 16 };
+    return one->left < other->right && other->left < one->right && fabs(one->base - other->base) < LABEL_HEIGHT;
+}
+
+/* At the left edge where the line begins there, at the bottom else; farther up the line where other numbers are. */
+static void label_line(FILE *out, const drawing *d, size_t line, const double *c1, const double *c2,
+                       label labels[DISPERSIONS] /* of this line and those before */, bool standalone) {
+    enum { DIGIT = 8, CLEAR = 3 };
     const double aside = 0.02 * (d->frame.x.high - d->frame.x.low);
-    size_t first = 0;
-    while (first < STEPS && c1[first] < aside) first++;
-    const double x = sf_scale_place(&d->frame.x, c1[first]), y = sf_scale_place(&d->frame.y, c2[first]);
-    if (first == STEPS || y < d->frame.y.to + 16) return; /* no room below the title */
-    fprintf(out, "<text class=\"tick small\" x=\"%.1f\" y=\"%.1f\"%s>%g</text>\n", x + 4,
-            fmin(y, d->frame.y.from - 2) - 3,
-            standalone ? " paint-order=\"stroke\" stroke=\"#fff\" stroke-width=\"3\"" : "", dispersion);
+    const double width = CLEAR + DIGIT * (dispersions[line] < 10 ? 1 : 2);
+    labels[line] = (label){0};
+    for (size_t i = 0; i < STEPS; i++) {
+        const double y = sf_scale_place(&d->frame.y, c2[i]), left = sf_scale_place(&d->frame.x, c1[i]) + 4;
+        if (c1[i] < aside) continue;
+        if (y < d->frame.y.to + 16 || left + width > d->frame.x.to) return; /* no room below the title */
+        const label here = {.left = left, .right = left + width, .base = fmin(y, d->frame.y.from - 2) - 3};
+        bool free_here = true;
+        for (size_t before = 0; before < line; before++) free_here = free_here && !lies_on(&here, &labels[before]);
+        if (!free_here) continue;
+        labels[line] = here;
+        fprintf(out, "<text class=\"tick small\" x=\"%.1f\" y=\"%.1f\"%s>%g</text>\n", here.left, here.base,
+                standalone ? " paint-order=\"stroke\" stroke=\"#fff\" stroke-width=\"3\"" : "", dispersions[line]);
+        return;
+    }
 }
 
 static void draw_lines(FILE *out, const drawing *d, const region *r, bool standalone) {
     double c1[STEPS + 1], c2[STEPS + 1];
+    label labels[DISPERSIONS];
     for (size_t i = 0; i < DISPERSIONS; i++) {
         trace(c1, c2, d, dispersions[i], r->sink_ratio);
         const size_t first = beginning_of(c1);
@@ -136,7 +155,7 @@ static void draw_lines(FILE *out, const drawing *d, const region *r, bool standa
         fputs(" d=\"", out);
         sf_svg_path(out, &d->frame.x, &d->frame.y, c1 + first, c2 + first, STEPS + 1 - first);
         fputs("\"/>\n", out);
-        label_line(out, d, dispersions[i], c1, c2, standalone);
+        label_line(out, d, i, c1, c2, labels, standalone);
     }
 }
 

@@ -17,7 +17,7 @@ enum {
     MOST_VALUES = 64,
     WIDTH = SF_PANEL_WIDTH,
     HEIGHT = SF_PANEL_HEIGHT,
-    LEFT = 56,
+    LEFT = 64, /* what sf_svg_axis_room() asks for at five digits */
     RIGHT = WIDTH - 12,
     TOP = 10,
     NOT_REACHED = 30,

@@ -1,6 +1,6 @@
 #include "report/sheet.h"
 
-enum { LEFT = 56, RIGHT = 12, TOP = 14, TITLE = 20, BOTTOM = 42, GAP = 14 };
+enum { RIGHT = 12, TOP = 14, TITLE = 20, BOTTOM = 42, GAP = 14 };
 
 void sf_svg_open(FILE *out, int width, int height, const char *about, bool standalone) {
     fprintf(out, "<svg class=\"figure\" viewBox=\"0 0 %d %d\" role=\"img\"", width, height);
@@ -51,10 +51,10 @@ void sf_sheet_panel(sf_sheet *s, sf_frame *frame, size_t i, const char *title) {
     const size_t row = i / s->columns, column = i % s->columns;
     frame->left = s->standalone ? (double)column * (s->width + GAP) : 0;
     frame->top = s->standalone ? (double)row * (s->height + GAP) : 0;
-    frame->x.from = frame->left + LEFT;
-    frame->x.to = frame->left + s->width - RIGHT;
     frame->y.from = frame->top + s->height - BOTTOM;
     frame->y.to = frame->top + TOP + (*title != '\0' ? TITLE : 0);
+    frame->x.from = frame->left + sf_svg_axis_room(&frame->y);
+    frame->x.to = frame->left + s->width - RIGHT;
     if (s->standalone) {
         if (s->panels > 1) fputs("<g class=\"panel\">\n", s->out);
         return;

@@ -21,7 +21,7 @@ typedef struct sf_sheet {
 
 /* Fill in everything but the columns; a lone panel needs no more. */
 void sf_sheet_open(sf_sheet *sheet);
-/* Where the frame of panel i lies: scales get their places from it, `beneath` its title. */
+/* Where the frame of panel i lies: scales get their places from it, below its title and right of the labels of y. */
 typedef struct sf_frame {
     double left, top; /* of the whole panel */
     sf_scale x, y;

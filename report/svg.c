@@ -125,12 +125,37 @@ static bool has_room(double *end, double at, const char *label, bool horizontal)
     return true;
 }
 
+static size_t axis_ticks(double ticks[SF_MOST_TICKS], const sf_scale *scale, bool horizontal, bool whole) {
+    const double pixels = fabs(scale->to - scale->from);
+    const size_t wanted = (size_t)fmax(2, horizontal ? fmin(8, pixels / 48) : fmin(5, pixels / 28));
+    return sf_scale_ticks(ticks, scale, wanted, whole);
+}
+
+/* Of the widest label of a vertical axis, in the largest type (12.5) of the widest fonts. */
+static double widest_label(const sf_scale *scale) {
+    double ticks[SF_MOST_TICKS], widest = 0;
+    const size_t count = axis_ticks(ticks, scale, false, false);
+    for (size_t i = 0; i < count; i++) {
+        char label[SF_TICK_SIZE];
+        tick_text(label, ticks[i], scale->is_log);
+        double width = 0;
+        for (const char *at = label; *at != '\0'; at++)
+            width += ((unsigned char)*at & 0xC0) == 0x80 ? 0 : *at == '.' ? 4 : (unsigned char)*at > 127 ? 6 : 8;
+        widest = fmax(widest, width);
+    }
+    return widest;
+}
+
+enum { LABEL_GAP = 6, TITLE_GAP = 5, TITLE_HEIGHT = 12, USUAL_LABEL = 33 };
+
+double sf_svg_axis_room(const sf_scale *y) {
+    return LABEL_GAP + fmax(USUAL_LABEL, widest_label(y)) + TITLE_GAP + TITLE_HEIGHT;
+}
+
 void sf_svg_axis(FILE *out, const sf_scale *x, const sf_scale *y, bool horizontal, bool whole, const char *title) {
     const sf_scale *scale = horizontal ? x : y;
     double ticks[SF_MOST_TICKS], end = -INFINITY;
-    const double pixels = fabs(scale->to - scale->from);
-    const size_t wanted = (size_t)fmax(2, horizontal ? fmin(8, pixels / 48) : fmin(5, pixels / 28));
-    const size_t count = sf_scale_ticks(ticks, scale, wanted, whole);
+    const size_t count = axis_ticks(ticks, scale, horizontal, whole);
     for (size_t i = 0; i < count; i++) {
         const double at = sf_scale_place(scale, ticks[i]);
         char label[SF_TICK_SIZE];
@@ -145,7 +170,7 @@ void sf_svg_axis(FILE *out, const sf_scale *x, const sf_scale *y, bool horizonta
             fprintf(out,
                     "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
                     "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                    x->from, x->to, at, at, x->from - 6, at + 4, label);
+                    x->from, x->to, at, at, x->from - LABEL_GAP, at + 4, label);
     }
     if (*title == '\0') return;
     if (horizontal)
@@ -153,7 +178,7 @@ void sf_svg_axis(FILE *out, const sf_scale *x, const sf_scale *y, bool horizonta
                 y->from + 34);
     else
         fprintf(out, "<text class=\"axis\" transform=\"translate(%.1f %.1f) rotate(-90)\" text-anchor=\"middle\">",
-                x->from - 44, 0.5 * (y->from + y->to));
+                x->from - sf_svg_axis_room(y) + TITLE_HEIGHT, 0.5 * (y->from + y->to));
     sf_markup_text(out, title);
     fputs("</text>\n", out);
 }

@@ -27,6 +27,8 @@ void sf_svg_tick(FILE *out, double tick, bool is_log);
 /* Grid lines and labels along the bottom (horizontal) or left edge of the rectangle the scales span, no more than there
  * is room for. */
 void sf_svg_axis(FILE *out, const sf_scale *x, const sf_scale *y, bool horizontal, bool whole, const char *title);
+/* How far to the left of the rectangle the labels and the title of the vertical axis reach. */
+double sf_svg_axis_room(const sf_scale *y);
 /* "M10 20L30 40..." through count points. */
 void sf_svg_path(FILE *out, const sf_scale *x, const sf_scale *y, const double *xs, const double *ys, size_t count);
 

@@ -71,6 +71,17 @@ def overlaps(texts):
                 yield one, other
 
 
+def touching(texts):
+    """Pairs of texts of drawings whose boxes have a common area: these have no lines that touch."""
+    drawn = sorted((text for text in texts if text["drawn"]), key=lambda text: text["top"])
+    for i, one in enumerate(drawn):
+        for other in drawn[i + 1:]:
+            if other["top"] >= one["bottom"] - 0.3:
+                break
+            if min(one["right"], other["right"]) - max(one["left"], other["left"]) > 0.3:
+                yield one, other
+
+
 # How colours look without one kind of cone: Machado, Oliveira and Fernandes 2009, severity 1, on linear RGB.
 VISIONS = {
     "all cones": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
@@ -111,6 +122,9 @@ class Pages(Browser, Case):
         cls.make("compare", "even-pairs", "--attention", "full,topk:2", "--seeds", "2", "--epochs", "6", "--lr", "0.005,0.02",
                  "--norm", "pre,post", "--activation", "relu,gelu", page="grid")
         cls.make("compare", "even-pairs", "--attention", "full,topk:2,banded:3", "--seeds", "3", "--every", "2", page="theory")
+        cls.make("compare", "even-pairs", "--attention", "full,topk:3", "--seeds", "4", "--length", "15", "--train-count", "600",  # far from 1 in c1
+                 "--heldout-count", "200", "--blocks", "2", "--width", "32", "--mlp-width", "32", "--batch", "10", "--epochs", "30",
+                 "--optimizer", "sgd", "--lr", "0.1", "--every", "15", page="regions")
         store = cls.place / "theory"
         runs = json.loads(run("runs", "--store", store, "--json").out)
         ids = [row["id"] for row in runs if row["seed"] == runs[0]["seed"]]
@@ -118,7 +132,7 @@ class Pages(Browser, Case):
                    cls.place / "surfaces.html").code == 0
         assert run("report", "--store", store, "--out", cls.place / "theory.html").code == 0
         cls.pages = sorted(cls.place.glob("*.html"))
-        assert len(cls.pages) == 5
+        assert len(cls.pages) == 6
 
     @classmethod
     def make(cls, *words, page):
@@ -148,6 +162,8 @@ class Pages(Browser, Case):
                         self.assertEqual(pale[:3], [], "too little contrast")
                         self.assertEqual([(one["text"], other["text"]) for one, other in overlaps(texts)][:3], [],
                                          "texts lie on one another")
+                        self.assertEqual([(one["text"], other["text"]) for one, other in touching(texts)][:3], [],
+                                         "texts of drawings touch")
                         beyond = [text["text"] for text in texts if text["right"] > width + 1 or text["left"] < -1]
                         self.assertEqual(beyond[:3], [], "texts are cut off")
                         self.assertLessEqual(self.js("return document.documentElement.scrollWidth"), width)
@@ -190,6 +206,15 @@ class Pages(Browser, Case):
             self.wait_for(lambda scroll=scroll: self.js("return arguments[0].scrollLeft", scroll) > 0)
             name = self.js("return arguments[0].querySelector('tbody th').getBoundingClientRect().left", scroll)
             self.assertGreaterEqual(name, 0, "the names scroll away")
+
+    def test_paper_does_not_scroll(self):
+        """What only helps on a screen is not printed."""
+        self.look(self.place / "many.html", 390)
+        shown = lambda: [element.get_attribute("class") for element in self.all(".more, .tools, .command button") if element.is_displayed()]
+        self.wait_for(lambda: "more there" in shown())
+        self.command("Emulation.setEmulatedMedia", media="print")
+        self.addCleanup(self.command, "Emulation.setEmulatedMedia", media="")
+        self.assertEqual(shown(), [])
 
     def visible_tip(self, figure):
         tips = [tip for tip in self.all(".tip", figure) if tip.is_displayed()]

@@ -35,11 +35,12 @@ void sf_model_facts_fill(sf_model_facts *facts, const sf_config *config, const s
     static const char *const settings[] = {"width", "heads",   "blocks", "mlp-width",          "activation",
                                            "norm",  "readout", "causal", "inverse-temperature"};
     char spelling[SF_SPELLING_SIZE];
+    const int64_t head_width = config->head_width > 0 ? config->head_width : config->width;
     sf_attention_spell(spelling, attention);
     sf_model_facts_add(facts, "model", "semfocus 1");
     sf_model_facts_add(facts, "attention", "%s", spelling);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) add_setting(facts, settings[i], config);
-    sf_model_facts_add(facts, "head-width", "%" PRId64, config->width);
+    sf_model_facts_add(facts, "head-width", "%" PRId64, head_width);
     sf_model_facts_add(facts, "tokens", "%zu", sizes->tokens);
     sf_model_facts_add(facts, "classes", "%zu", sizes->classes);
     sf_model_facts_add(facts, "globals", "%zu", attention->globals);
@@ -49,7 +50,7 @@ void sf_model_facts_fill(sf_model_facts *facts, const sf_config *config, const s
     sf_model_facts_add(facts, "position-encoding", "sinusoidal");
     sf_model_facts_add(facts, "position-base", "10000");
     sf_model_facts_add(facts, "embedding-scale", "%.17g", sqrt((double)config->width));
-    sf_model_facts_add(facts, "score-scale", "%.17g", config->inverse_temperature / sqrt((double)config->width));
+    sf_model_facts_add(facts, "score-scale", "%.17g", config->inverse_temperature / sqrt((double)head_width));
     sf_model_facts_add(facts, "norm-affine", "no");
     sf_model_facts_add(facts, "epsilon-first-attention-norm", "%g", sf_norm_epsilon(0, 1));
     sf_model_facts_add(facts, "epsilon", "%g", sf_norm_epsilon(0, 0));

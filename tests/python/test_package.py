@@ -203,6 +203,12 @@ class Models(InFolder):
                      "positions", "head-width", "score-scale", "pad", "norm", "activation", "causal"):
             self.assertEqual(metadata[name], described[name], name)
 
+    def test_head_width_and_the_scale_of_scores(self):
+        for settings, facts in (({}, ("16", 0.25)), ({"heads": 2, "head_width": 4}, ("4", 0.5)), ({"head_width": 64, "inverse_temperature": 3}, ("64", 0.375))):
+            run = self.train(**settings)
+            for about in (run.describe(), run.export()[1]):
+                self.assertEqual((about["head-width"], float(about["score-scale"])), facts)
+
     def test_tokens_are_checked(self):
         run = self.train()
         for tokens in ([[0, 9]], [[-1]], [[]], [[0.5]], [[0] * 9], [[[0]]], [[2**40]]):

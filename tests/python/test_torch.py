@@ -276,6 +276,18 @@ class Modules(InFolder):
                     plain.table = Model.from_run(run).table.double()
                     self.assertLess((plain(plain.lay_out(self.tokens)) - expected).abs().max().item(), 1e-5)
 
+    def test_heads_of_their_own_width(self):
+        for task, settings in (("even-pairs", {"heads": 2, "head_width": 4}), ("even-pairs", {"width": 6, "head_width": 20}),
+                               ("binary-addition", {"length": 10, "width": 16}), ("word-problem", {"width": 16})):
+            with self.subTest(task=task, **settings):
+                run = semfocus.train(task, attention="topk:3", seed=1, store=self.store, **{**SMALL, **settings})
+                tokens = [[0, 1, 0, 1, 1]]
+                model, logits = Model.from_run(run), torch.tensor(run.predict(tokens))
+                self.assertEqual(model.facts.head_width, run["head_width"])
+                self.assertAlmostEqual(model.facts.score_scale, run["head_width"] ** -0.5)
+                for built in (model, Model.from_run(run, plain=True)):
+                    self.assertLess((built(built.lay_out(tokens)) - logits).abs().max().item(), 1e-5)
+
     def test_logits_at_every_position(self):
         run = semfocus.train("reverse-string", attention="topk:3", seed=1, store=self.store, **{**SMALL, "length": 10})
         model, tokens = Model.from_run(run), [[0, 1, 0, 0, 1, 1, 0, 1], [1, 1]]

@@ -26,7 +26,7 @@ void sf_model_facts_add(sf_model_facts *facts, const char *name, const char *for
 /* The attention is the resolved one. */
 void sf_model_facts_fill(sf_model_facts *facts, const sf_config *config, const sf_attention *attention,
                          const sf_model_sizes *sizes);
-/* Those of a stored run; the positions of tsv: data are left out if its files are gone. */
+/* Those of a stored run; the positions are left out if its data cannot be had any more. */
 sf_status sf_model_facts_of_run(sf_model_facts *facts, sf_store *store, const sf_stored_run *run, size_t tokens,
                                 size_t classes);
 

@@ -209,6 +209,11 @@ class Models(InFolder):
             for about in (run.describe(), run.export()[1]):
                 self.assertEqual((about["head-width"], float(about["score-scale"])), facts)
 
+    def test_positions_where_sequences_are_shorter_than_the_length(self):
+        run = semfocus.train("binary-addition", attention="topk:3", seed=1, store=self.store, **{**SMALL, "length": 9})
+        self.assertEqual(run.lay_out([[0, 1]]).shape, (1, 8))
+        self.assertEqual((run.describe()["positions"], run.export()[1]["positions"]), ("8", "8"))
+
     def test_tokens_are_checked(self):
         run = self.train()
         for tokens in ([[0, 9]], [[-1]], [[]], [[0.5]], [[0] * 9], [[[0]]], [[2**40]]):

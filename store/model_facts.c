@@ -32,8 +32,8 @@ static void add_setting(sf_model_facts *facts, const char *name, const sf_config
 
 void sf_model_facts_fill(sf_model_facts *facts, const sf_config *config, const sf_attention *attention,
                          const sf_model_sizes *sizes) {
-    static const char *const settings[] = {"width", "heads",   "blocks", "mlp-width",          "activation",
-                                           "norm",  "readout", "causal", "inverse-temperature"};
+    static const char *const settings[] = {"width", "heads",   "blocks", "mlp-width",           "activation",
+                                           "norm",  "readout", "causal", "inverse-temperature", "tie-weights"};
     char spelling[SF_SPELLING_SIZE];
     const int64_t head_width = config->head_width > 0 ? config->head_width : config->width;
     sf_attention_spell(spelling, attention);

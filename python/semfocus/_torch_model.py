@@ -107,7 +107,16 @@ class _Facts:
         self.positions, self.base = fact("positions"), fact("position-base", float)
         self.epsilon, self.first_epsilon = fact("epsilon", float), fact("epsilon-first-attention-norm", float)
         self.embedding_scale, self.score_scale = fact("embedding-scale", float), fact("score-scale", float)
-        self.causal, self.plain = one_of("causal", "yes", "no") == "yes", plain
+        self.causal, self.tied = one_of("causal", "yes", "no") == "yes", one_of("tie-weights", "yes", "no") == "yes"
+        self.plain = plain
+
+
+class _TiedHead(nn.Module):
+    """All that a head has of its own if its weights are those of the embedding."""
+
+    def __init__(self, classes: int):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(classes))
 
 
 class Model(nn.Module):
@@ -129,7 +138,7 @@ class Model(nn.Module):
         self.embedding = nn.Embedding(facts.tokens, facts.width)
         self.encoder = nn.Module()
         self.encoder.transformer = nn.ModuleList(_Block(facts, i == 0) for i in range(facts.blocks))
-        self.linear = nn.Linear(facts.width, facts.classes)
+        self.linear = _TiedHead(facts.classes) if facts.tied else nn.Linear(facts.width, facts.classes)
         position = torch.arange(facts.positions, dtype=torch.float64).unsqueeze(1)
         rate = torch.exp(torch.arange(0, facts.width, 2, dtype=torch.float64) * (-math.log(facts.base) / facts.width))
         table = torch.zeros(facts.positions, facts.width, dtype=torch.float64)
@@ -151,7 +160,8 @@ class Model(nn.Module):
 
     @classmethod
     def _with(cls, weights: dict[str, Any], metadata: dict[str, str], plain: bool) -> "Model":
-        model = cls(metadata, plain=plain)
+        tied = "no" if "linear.weight" in weights else "yes"  # for files of versions that did not say it
+        model = cls({"tie-weights": tied, **metadata}, plain=plain)
         model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
         return model
 
@@ -166,6 +176,11 @@ class Model(nn.Module):
                 raise ValueError(f"a sequence has 1 to {room} tokens, each 0 to {facts.pad}")
         return torch.tensor([begin + list(s) + [facts.pad] * (room - len(s)) + ends for s in sequences])
 
+    def _head(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.facts.tied:
+            return self.linear(x)
+        return functional.linear(x, self.embedding.weight[:self.facts.classes], self.linear.bias)
+
     def forward(self, tokens: torch.Tensor, last: torch.Tensor | None = None) -> torch.Tensor:
         """Logits [B, classes], or [B, positions, classes] for the readout "each". ``last`` is the position that the readout "last" reads, by default the last before the
         padding."""
@@ -173,13 +188,13 @@ class Model(nn.Module):
         for block in self.encoder.transformer:
             x = block(x)
         if self.facts.readout == "mean":
-            return self.linear(x.mean(1))
+            return self._head(x.mean(1))
         if self.facts.readout == "each":
-            return self.linear(x)
+            return self._head(x)
         if self.facts.readout == "cls":
-            return self.linear(x[:, 0])
+            return self._head(x[:, 0])
         if last is None:
             room = self.facts.positions - self.facts.globals
             places = torch.arange(room, device=tokens.device)
             last = torch.where(tokens[:, :room] != self.facts.pad, places, 0).amax(1)
-        return self.linear(x[torch.arange(len(x), device=x.device), last])
+        return self._head(x[torch.arange(len(x), device=x.device), last])

@@ -288,6 +288,20 @@ class Modules(InFolder):
                 for built in (model, Model.from_run(run, plain=True)):
                     self.assertLess((built(built.lay_out(tokens)) - logits).abs().max().item(), 1e-5)
 
+    def test_tied_weights(self):
+        path = os.path.join(self.folder, "w.safetensors")
+        for task, settings in (("even-pairs", {}), ("even-pairs", {"readout": "cls"}), ("reverse-string", {"length": 10})):
+            run = semfocus.train(task, attention="topk:3+global:1", tie_weights=True, seed=1, store=self.store, **{**SMALL, **settings})
+            tokens = [[0, 1, 0, 1, 1]]
+            expected = torch.tensor(run.predict(tokens))
+            self.command("export", run.id, "--store", self.store, "--format", "safetensors", "--out", path)
+            weights, metadata = run.export()
+            self.assertEqual((metadata["tie-weights"], run.describe()["tie-weights"]), ("yes", "yes"))
+            earlier = {name: value for name, value in metadata.items() if name != "tie-weights"}
+            for model in (Model.from_run(run), Model.from_file(path), Model._with(weights, earlier, False)):
+                self.assertEqual(sorted(model.state_dict()), sorted(weights))
+                self.assertLess((model(model.lay_out(tokens)) - expected).abs().max().item(), 1e-5)
+
     def test_logits_at_every_position(self):
         run = semfocus.train("reverse-string", attention="topk:3", seed=1, store=self.store, **{**SMALL, "length": 10})
         model, tokens = Model.from_run(run), [[0, 1, 0, 0, 1, 1, 0, 1], [1, 1]]

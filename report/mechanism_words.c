@@ -4,6 +4,12 @@
 
 #include "report/svg.h"
 #include "semfocus/attention.h"
+#include "study/study.h"
+
+static bool is_loaded(const sf_study *study, size_t group) {
+    const sf_run_code *missing = sf_study_missing_code(study, sf_study_member(study, group, 0));
+    return missing == NULL || !missing->lacks_attention;
+}
 
 static const char *mechanism_of(const sf_study *study, size_t group) {
     size_t count;
@@ -12,11 +18,10 @@ static const char *mechanism_of(const sf_study *study, size_t group) {
 
 static bool is_new(const sf_study *study, size_t from, size_t group) {
     for (size_t g = from; g < group; g++)
-        if (strcmp(mechanism_of(study, g), mechanism_of(study, group)) == 0) return false;
+        if (is_loaded(study, g) && strcmp(mechanism_of(study, g), mechanism_of(study, group)) == 0) return false;
     return true;
 }
 
-/* The mechanism of a plug-in that is not loaded cannot be read, and is left out. */
 static void print_one(FILE *out, const char *spelling) {
     sf_attention attention;
     char words[SF_WORDS_SIZE];
@@ -29,9 +34,10 @@ static void print_one(FILE *out, const char *spelling) {
     fputs("</dd>\n", out);
 }
 
+/* Mechanisms of plug-ins that are not loaded are left out. */
 void sf_mechanism_words_print(FILE *out, const sf_study *study, size_t from, size_t to) {
     fputs("<details class=\"words\"><summary>What the names of the mechanisms mean</summary>\n<dl>\n", out);
     for (size_t g = from; g < to; g++)
-        if (is_new(study, from, g)) print_one(out, mechanism_of(study, g));
+        if (is_loaded(study, g) && is_new(study, from, g)) print_one(out, mechanism_of(study, g));
     fputs("</dl>\n</details>\n", out);
 }

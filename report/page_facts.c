@@ -28,9 +28,11 @@ static bool differs(const sf_study *study, size_t from, size_t to, const sf_sett
 /* The settings all runs of a task share, and which of them are not the task's own recipe. */
 sf_status sf_page_settings(FILE *out, const sf_study *study, size_t from, size_t to) {
     const sf_planned_run *run = first_run(study, from);
+    const sf_run_code *missing = sf_study_missing_code(study, sf_study_member(study, from, 0));
+    const bool knows_recipe = missing == NULL || !missing->lacks_task;
     sf_config recipe;
     sf_config_init(&recipe);
-    SF_TRY(sf_run_data_recipe(&recipe, run->task));
+    if (knows_recipe) SF_TRY(sf_run_data_recipe(&recipe, run->task));
     char *shared = NULL, *changed = NULL;
     size_t shared_size, changed_size;
     FILE *table = open_memstream(&shared, &shared_size), *changes = open_memstream(&changed, &changed_size);
@@ -53,7 +55,8 @@ sf_status sf_page_settings(FILE *out, const sf_study *study, size_t from, size_t
         sf_markup_text(table, varies ? "varies" : value);
         fputs("</dd></div>\n", table);
         const bool is_model = strcmp(setting->name, "attention") != 0 && strcmp(setting->name, "stop-at") != 0;
-        if (varies || strcmp(value, usual) == 0 || !is_model) continue; /* what is studied, and when to stop looking */
+        if (varies || strcmp(value, usual) == 0 || !is_model || !knows_recipe)
+            continue; /* what is studied, and when to stop looking */
         fprintf(changes, "%s%s ", ftell(changes) > 0 ? ", " : "", setting->name);
         sf_markup_text(changes, value);
         fputs(" instead of ", changes);

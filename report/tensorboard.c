@@ -13,6 +13,7 @@
 #include "semfocus/measure.h"
 #include "store/store.h"
 #include "study/statistics.h"
+#include "study/study.h"
 #include "train/optimizer.h"
 
 enum { CURVES = 4, MOST_HPARAMS = 128 };
@@ -216,8 +217,13 @@ static sf_status write_group(const sf_study *study, size_t group, const char *fo
     char path[SF_BOARD_PATH_SIZE], name[SF_BOARD_NAME_SIZE];
     const size_t count = look_at_curves(curves, &longest, study, group);
     if (count == 0) return SF_OK;
-    const sf_planned_run *run = &sf_study_runs(study, &runs)[sf_study_member(study, group, 0)];
+    const size_t member = sf_study_member(study, group, 0);
+    const sf_planned_run *run = &sf_study_runs(study, &runs)[member];
+    char code[SF_CODE_SUFFIX_SIZE];
     sf_board_name(name, run->task, run->attention, &run->config);
+    sf_study_code_suffix(code, study, member);
+    const size_t used = strlen(name);
+    snprintf(name + used, sizeof name - used, "%s", code);
     for (size_t s = 0; s < SUMMARIES; s++) sf_event_version(&logs[s], 0);
     for (size_t e = 0; e < longest; e++) summarize(logs, curves, count, e, values);
     sf_status status = SF_OK;

@@ -212,7 +212,7 @@ sf_status sf_live_run_write(FILE *out, sf_store *store, const char *id) {
     sf_epoch *rows;
     size_t count;
     SF_TRY(sf_store_find(&run, store, id));
-    SF_TRY(sf_store_config(&config, store, &run));
+    SF_TRY(sf_store_list_config(&config, store, &run));
     SF_TRY(sf_store_labels(&labels, store, &run));
     SF_TRY(sf_store_curve(&rows, &count, store, &run));
     fprintf(out, "{\"id\":\"%s\",\"asked\":%zu", run.id, run.asked_epochs);

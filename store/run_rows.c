@@ -387,15 +387,19 @@ sf_status sf_store_environment(char **out, sf_store *store, const char *id) {
     return read_text(out, store, id, "SELECT environment FROM runs WHERE id = ?");
 }
 
+static sf_status load_settings(json_t **out, const char *id, const char *text) {
+    json_error_t error;
+    *out = json_loads(text, 0, &error);
+    if (*out == NULL && *error.text == '\0') /* jansson gives no message when out of memory */
+        return sf_fail(SF_NO_MEMORY, "no memory left to read the settings of run %s", id);
+    return json_is_object(*out) ? SF_OK : sf_fail(SF_IO_ERROR, "the settings of run %s cannot be read", id);
+}
+
 /* `listed`: for a listing, which also shows runs of plug-ins that are not loaded. */
 static sf_status read_settings(sf_config *out, const char *id, const char *task, const char *text, bool listed) {
-    json_error_t error;
-    json_t *settings = json_loads(text, 0, &error);
-    if (settings == NULL && *error.text == '\0') /* jansson gives no message when out of memory */
-        return sf_fail(SF_NO_MEMORY, "no memory left to read the settings of run %s", id);
+    json_t *settings;
     sf_config_init(out);
-    sf_status status =
-        json_is_object(settings) ? SF_OK : sf_fail(SF_IO_ERROR, "the settings of run %s cannot be read", id);
+    sf_status status = load_settings(&settings, id, text);
     if (status == SF_OK && !listed) status = sf_run_plugins_check(json_object_get(settings, "plugins"), id);
     const char *readout =
         json_string_value(json_object_get(settings, "readout")); /* the recipe of text depends on it */
@@ -426,6 +430,18 @@ static sf_status read_config(sf_config *out, sf_store *store, const sf_stored_ru
         return read;
     }
     const sf_status status = read_settings(out, run->id, run->task, text, listed);
+    free(text);
+    return status;
+}
+
+sf_status sf_store_code(sf_run_code *out, sf_store *store, const sf_stored_run *run) {
+    char *text;
+    *out = (sf_run_code){0};
+    sf_status status = read_text(&text, store, run->id, "SELECT settings FROM runs WHERE id = ?");
+    json_t *settings = NULL;
+    if (status == SF_OK) status = load_settings(&settings, run->id, text);
+    if (status == SF_OK) status = sf_run_plugins_look(out, json_object_get(settings, "plugins"), run->id);
+    json_decref(settings);
     free(text);
     return status;
 }

@@ -152,7 +152,7 @@ static sf_status check_files(sf_store *store, const sf_stored_run *run) {
     return SF_OK;
 }
 
-/* Without the arithmetic of the run, its weights cannot be evaluated. */
+/* Without the arithmetic or the code of the run, its weights cannot be evaluated. */
 static sf_status check_files_alone(sf_store *store, const sf_stored_run *run) {
     char reason[SF_RUN_MESSAGE_SIZE];
     snprintf(reason, sizeof reason, "%s", sf_message());
@@ -161,10 +161,24 @@ static sf_status check_files_alone(sf_store *store, const sf_stored_run *run) {
                    run->id, reason);
 }
 
+static sf_status check_code(sf_store *store, const sf_stored_run *run) {
+    sf_run_code code;
+    sf_config config;
+    char reason[SF_RUN_MESSAGE_SIZE], beginning[SF_RUN_ID_SIZE + 8];
+    SF_TRY(sf_store_code(&code, store, run));
+    if (!code.lacks_attention && !code.lacks_task) return SF_OK;
+    if (sf_store_config(&config, store, run) == SF_OK) return SF_OK;
+    snprintf(reason, sizeof reason, "%s", sf_message());
+    const size_t length = (size_t)snprintf(beginning, sizeof beginning, "run %s ", run->id);
+    const bool begins = strncmp(reason, beginning, length) == 0;
+    return sf_fail(SF_UNSUPPORTED, "%s%s", begins ? "it " : "", begins ? reason + length : reason);
+}
+
 static sf_status check_checkpoints(sf_store *store, const sf_stored_run *run) {
     sf_run_state state = {0};
     sf_fleet *fleet = NULL;
-    sf_status status = open_state(&state, &fleet, store, run);
+    sf_status status = check_code(store, run);
+    if (status == SF_OK) status = open_state(&state, &fleet, store, run);
     if (status == SF_OK) status = check_checkpoint(&state, store, false);
     if (status == SF_OK) status = check_checkpoint(&state, store, true);
     sf_run_state_close(&state);

@@ -1,4 +1,5 @@
 /* Which runs belong together, how their group is named, and which group it is compared with. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@ enum { LIST_SIZE = 384 };   /* of mechanisms, within a note */
 typedef struct identity { /* of a group */
     const char *label;
     uint64_t rest, whole;      /* hashes of label, task and settings: without and with the mechanism */
+    uint64_t code;             /* of plug-ins; 0: none */
     uint64_t data;             /* hash of task and data */
     const sf_planned_run *run; /* one of its runs */
     size_t place;              /* in order of appearance */
@@ -34,6 +36,31 @@ static size_t value_size(const sf_setting *setting, const void *value) {
     return setting->kind == SF_TEXT ? strlen(value) + 1 : sizeof(int64_t);
 }
 
+static uint64_t code_of(const sf_study *study, const sf_planned_run *run) {
+    return study->codes != NULL ? study->codes[run - study->runs].hash : 0;
+}
+
+const sf_run_code *sf_study_missing_code(const sf_study *study, size_t run) {
+    const sf_run_code *code = study->codes != NULL ? &study->codes[run] : NULL;
+    return code != NULL && (code->lacks_attention || code->lacks_task) ? code : NULL;
+}
+
+void sf_study_code_suffix(char out[SF_CODE_SUFFIX_SIZE], const sf_study *study, size_t run) {
+    const sf_planned_run *own = &study->runs[run];
+    *out = '\0';
+    for (size_t i = 0; study->codes != NULL && i < study->run_count; i++) {
+        const sf_planned_run *other = &study->runs[i];
+        if (study->codes[i].hash == study->codes[run].hash || strcmp(other->attention, own->attention) != 0 ||
+            strcmp(other->task, own->task) != 0)
+            continue;
+        if (study->codes[run].hash == 0)
+            strcpy(out, " (built in)");
+        else
+            snprintf(out, SF_CODE_SUFFIX_SIZE, " (hash %08" PRIx64 ")", study->codes[run].hash >> 32);
+        return;
+    }
+}
+
 /* What is learned, independent of the model. */
 static uint64_t hash_data(const sf_planned_run *run) {
     uint64_t hash = sf_hash(SF_HASH_START, run->task, strlen(run->task) + 1);
@@ -46,7 +73,7 @@ static uint64_t hash_data(const sf_planned_run *run) {
     return hash;
 }
 
-static identity identify(const sf_planned_run *run, const char *label) {
+static identity identify(const sf_planned_run *run, const char *label, uint64_t code) {
     uint64_t hash = sf_hash(SF_HASH_START, label, strlen(label) + 1);
     hash = sf_hash(hash, run->task, strlen(run->task) + 1);
     const sf_setting *setting;
@@ -55,9 +82,11 @@ static identity identify(const sf_planned_run *run, const char *label) {
         const void *value = value_at(run, setting);
         hash = sf_hash(sf_hash(hash, &i, sizeof i), value, value_size(setting, value));
     }
+    const uint64_t whole = sf_hash(hash, run->attention, strlen(run->attention) + 1);
     return (identity){.label = label,
                       .rest = hash,
-                      .whole = sf_hash(hash, run->attention, strlen(run->attention) + 1),
+                      .whole = code != 0 ? sf_hash(whole, &code, sizeof code) : whole,
+                      .code = code,
                       .data = hash_data(run),
                       .run = run};
 }
@@ -127,6 +156,16 @@ static sf_status say_asked(sf_group *group, const sf_planned_run *run) {
     return sf_sentence_keep(&group->note, text);
 }
 
+/* Runs whose code is not loaded are shown from their rows. */
+static sf_status say_missing(sf_group *group, const char *attention, const sf_run_code *code) {
+    char text[SF_SPELLING_SIZE + SF_RUN_PART_SIZE + 128];
+    if (code == NULL) return SF_OK;
+    snprintf(text, sizeof text,
+             "%s is shown from its stored rows, without what needs its code, because %s is not loaded here", attention,
+             code->missing);
+    return sf_sentence_keep(&group->note, text);
+}
+
 /* Puts members in the order of their groups; a run that was named twice is one member. */
 static void order_members(sf_study *study, const size_t *place_of) {
     for (size_t m = 0; m < study->member_count; m++) study->members[m].group = place_of[study->members[m].group];
@@ -182,6 +221,9 @@ static void name_groups(sf_study *study, const identity *groups, size_t from, si
             else
                 used += (size_t)snprintf(name + used, size - used, "%s%s=%s", gap, varying[i]->name, value);
         }
+        char suffix[SF_CODE_SUFFIX_SIZE];
+        sf_study_code_suffix(suffix, study, (size_t)(groups[g].run - study->runs));
+        if (used < size) snprintf(name + used, size - used, "%s", suffix);
     }
 }
 
@@ -204,7 +246,7 @@ static size_t baseline_of(const identity *groups, size_t count, size_t g) {
 }
 
 static bool same_mechanism(const identity *a, const identity *b) {
-    return strcmp(a->run->attention, b->run->attention) == 0;
+    return a->code == b->code && strcmp(a->run->attention, b->run->attention) == 0;
 }
 
 /* Groups of one mechanism on the same data are the settings it was tried with; full attention, or else the first
@@ -240,6 +282,9 @@ static sf_status make_groups(sf_study *study, const identity *groups, size_t cou
     find_grids(study, groups, count);
     sf_status status = list_asked(study, place_of);
     for (size_t g = 0; g < count && status == SF_OK; g++) status = say_asked(&study->groups[g], groups[g].run);
+    for (size_t g = 0; g < count && status == SF_OK; g++)
+        status = say_missing(&study->groups[g], groups[g].run->attention,
+                             sf_study_missing_code(study, (size_t)(groups[g].run - study->runs)));
     order_members(study, place_of);
     sf_release(place_of);
     SF_TRY(status);
@@ -256,7 +301,8 @@ sf_status sf_study_group_runs(sf_study *study, const char *const *labels) {
     size_t count = 0;
     SF_TRY(SF_NEW(&groups, study->member_count));
     for (size_t m = 0; m < study->member_count; m++) {
-        identity mine = identify(&study->runs[study->members[m].run], labels[m]);
+        const sf_planned_run *run = &study->runs[study->members[m].run];
+        identity mine = identify(run, labels[m], code_of(study, run));
         const size_t g = find_group(groups, count, mine.whole);
         mine.place = count;
         if (g == count) groups[count++] = mine;

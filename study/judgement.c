@@ -86,6 +86,8 @@ static void find_chance(double *chance, size_t *heldout_size, const sf_study *st
     *heldout_size = (size_t)run->config.heldout_count;
     const sf_task_options options = sf_task_options_of(&run->config);
     *chance = NAN;
+    const sf_run_code *missing = sf_study_missing_code(study, (size_t)(run - study->runs));
+    if (missing != NULL && missing->lacks_task) return;
     if (sf_task_find(&task, run->task) == SF_OK)
         *chance = sf_task_chance_with(task, (size_t)run->config.length, &options);
 }

@@ -139,6 +139,8 @@ static bool compare(sf_measure_pair *out, const sf_measure_history *history, siz
     if (baseline == group) return false;
     const row_pair rows = pair_up(history, baseline, run);
     if (rows.full == NULL || isnan(rows.own->at[SF_SEPARATION][0])) return false;
+    const sf_run_code *missing = sf_study_missing_code(history->study, run);
+    if (missing != NULL && missing->lacks_attention) return false;
     if (sf_attention_parse(&attention, own->attention) != SF_OK || !sf_attention_has_theory(&attention))
         return false; /* conditions W and X are of softmax */
     *out = (sf_measure_pair){.group = group, .run = run};

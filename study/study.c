@@ -46,6 +46,7 @@ void sf_study_forget_plan(sf_study *study) {
         sf_sentence_forget(&study->groups[g].note);
     }
     sf_release(study->runs);
+    sf_release(study->codes);
     sf_release(study->tasks);
     sf_release(study->members);
     sf_release(study->first_members);
@@ -53,6 +54,7 @@ void sf_study_forget_plan(sf_study *study) {
     sf_release(study->curves);
     sf_release(study->rows);
     study->runs = NULL;
+    study->codes = NULL;
     study->tasks = NULL;
     study->members = NULL;
     study->first_members = NULL;
@@ -320,7 +322,11 @@ static void collect_run(void *context, const sf_stored_run *stored) {
     sf_study *study = c->study;
     if (c->status != SF_OK || study->run_count == c->room) return; /* or it was added after we counted */
     sf_planned_run *run = &study->runs[study->run_count];
-    c->status = sf_store_config(&run->config, c->store, stored);
+    sf_run_code *code = &study->codes[study->run_count];
+    c->status = sf_store_code(code, c->store, stored);
+    if (c->status != SF_OK) return;
+    c->status = code->lacks_attention || code->lacks_task ? sf_store_list_config(&run->config, c->store, stored)
+                                                          : sf_store_config(&run->config, c->store, stored);
     if (c->status != SF_OK) return;
     if ((int64_t)stored->epochs > run->config.epochs) run->config.epochs = (int64_t)stored->epochs;
     run->task = keep_task(study, stored->task);
@@ -342,6 +348,14 @@ static void add_name(void *context, const sf_stored_run *run) {
     room->size += strlen(run->task) + 1;
 }
 
+/* Most stores know no code but that of semfocus. */
+static void forget_codes(sf_study *study) {
+    for (size_t i = 0; i < study->run_count; i++)
+        if (study->codes[i].hash != 0) return;
+    sf_release(study->codes);
+    study->codes = NULL;
+}
+
 static sf_status plan_stored(sf_study *study, sf_store *store, const char *where) {
     collecting c = {.study = study, .store = store};
     name_room names = {.size = 1};
@@ -351,9 +365,11 @@ static sf_status plan_stored(sf_study *study, sf_store *store, const char *where
     study->stored = true;
     const char **labels = NULL;
     sf_status status = make_room(study, &labels);
+    if (status == SF_OK) status = SF_NEW(&study->codes, c.room);
     if (status == SF_OK) status = SF_NEW(&study->tasks, names.size + 1);
     if (status == SF_OK) status = sf_store_each_run(store, where, collect_run, &c);
     if (status == SF_OK) status = c.status;
+    if (status == SF_OK) forget_codes(study);
     study->member_count = study->run_count;
     for (size_t m = 0; status == SF_OK && m < study->member_count; m++) labels[m] = "";
     if (status == SF_OK) status = sf_study_group_runs(study, labels);

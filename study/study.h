@@ -2,6 +2,7 @@
 #ifndef SF_STUDY_STUDY_H
 #define SF_STUDY_STUDY_H
 
+#include "semfocus/store.h"
 #include "semfocus/study.h"
 #include "study/layers.h"
 #include "study/verdict.h"
@@ -27,6 +28,7 @@ struct sf_study {
     size_t current;       /* what is set goes into this layer */
     sf_planned_run *runs; /* [run_count], each id once */
     size_t run_count;
+    sf_run_code *codes;  /* [run_count]: of plug-ins, where the runs came from a store; NULL: as loaded */
     char *tasks;         /* names of tasks that came from a store */
     sf_planned *members; /* [member_count], group by group */
     size_t member_count;
@@ -43,6 +45,11 @@ enum { SF_LAYER_BUILT_IN, SF_LAYER_DEFAULTS, SF_LAYER_OVERRIDES, SF_LAYER_VARIAN
 
 /* As before planning; settings stay. */
 void sf_study_forget_plan(sf_study *study);
+/* What a stored run lacks because a plug-in is not loaded; NULL: nothing. */
+const sf_run_code *sf_study_missing_code(const sf_study *study, size_t run);
+/* " (hash 1a2b3c4d)" where the store also has runs of the same task and mechanism with other code, else "". */
+enum { SF_CODE_SUFFIX_SIZE = 24 };
+void sf_study_code_suffix(char out[SF_CODE_SUFFIX_SIZE], const sf_study *study, size_t run);
 /* How a run whose curve was read ended. */
 sf_outcome sf_study_outcome(const sf_study *study, size_t run);
 

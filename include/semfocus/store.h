@@ -75,6 +75,14 @@ sf_status sf_store_config(sf_config *out, sf_store *store, const sf_stored_run *
 sf_status sf_store_list_config(sf_config *out, sf_store *store, const sf_stored_run *run);
 sf_status sf_store_environment(char **out, sf_store *store, const char *id);
 
+enum { SF_RUN_PART_SIZE = 256 };
+typedef struct sf_run_code {          /* the code of plug-ins that a run was trained with */
+    uint64_t hash;                    /* of their files; 0: all parts of the run are built in */
+    bool lacks_attention, lacks_task; /* not loaded: the run can be shown, but not computed with */
+    char missing[SF_RUN_PART_SIZE];   /* the first part that is not loaded: "the selector near of the plug-in ..." */
+} sf_run_code;
+sf_status sf_store_code(sf_run_code *out, sf_store *store, const sf_stored_run *run);
+
 /* Plain weights under their published names, of the last checkpoint or the best; "-" is standard output. */
 sf_status sf_store_export_weights(sf_store *store, const sf_stored_run *run, bool best, const char *path);
 
@@ -83,8 +91,8 @@ sf_status sf_store_export_curve(sf_store *store, const sf_stored_run *run, const
 
 /* Verifies that a run's curve and checkpoints agree: it has the epochs that were asked for, its rows are what was
  * written, so are its files, and evaluating the saved weights gives the row of their epoch bit by bit. SF_IO_ERROR with
- * a sentence if not. SF_UNSUPPORTED if everything else is right, but this machine does not have the arithmetic of the
- * run to evaluate it (bf16 and tf32). */
+ * a sentence if not. SF_UNSUPPORTED if everything else is right, but the run cannot be evaluated here: this machine
+ * does not have its arithmetic (bf16 and tf32), or the code of a plug-in it uses is not loaded. */
 sf_status sf_store_check(sf_store *store, const sf_stored_run *run);
 /* The same for what belongs to no run: the database file, its tables, the list of runs. */
 sf_status sf_store_check_list(sf_store *store);

@@ -177,7 +177,7 @@ class Identity(PluginCase):
         (own,) = self.ids("near:1/logistic", "--plugin", self.all, task="majority")
         other = build(HERE / "near.c", self.folder, "-g3", name="near")
         rest = f"{self.logistic},{self.majority}"
-        for verb in (["analyze", own], ["check", own], ["landscape", own, "--grid", 3], ["evaluate", own], ["report"]):
+        for verb in (["analyze", own], ["check", own], ["landscape", own, "--grid", 3], ["evaluate", own]):
             words = [*verb, "--store", self.store]
             for plugins, mentions in (((), ["selector near of the plug-in near.so (hash ", "not loaded; add --plugin"]),
                                       (("--plugin", rest), ["selector near", "not loaded"]),
@@ -192,6 +192,59 @@ class Identity(PluginCase):
             self.good(*verb, "--store", self.store)
         self.refused("train", "majority", "--attention", "near:1", mentions=["unknown attention 'near'"])
         self.refused("train", "majority", mentions=["no task is called 'majority'"])
+
+    def test_rows_need_no_code(self):
+        """A store with one run of a plug-in is reported and exported without it."""
+        (own,) = self.ids("near:0.5/logistic", "--every", 1, "--plugin", self.all, task="majority")
+        (plain,) = self.ids("full", "--every", 1, "--plugin", self.all)
+        self.ids("near:0.5", "--every", 1, "--plugin", self.all)
+        words = ["--store", self.store]
+        missing = "is shown from its stored rows, without what needs its code, because the selector near of the plug-in near.so (hash "
+        report = self.good("report", "--out", "page.html", "--figures", "figures", *words, cwd=self.folder).out
+        page = (self.folder / "page.html").read_text(encoding="utf-8")
+        for text in (" ".join(report.split()), page):
+            self.assertIn("near:0.5/logistic " + missing, text)
+            self.assertIn("near:0.5 " + missing, text)
+            self.assertIn("full", text)
+        self.assertNotIn("<dt>near", page)
+        rows = {row["variant"]: row for row in read_json(self.good("report", "--json", "--out", "page.html", *words, cwd=self.folder).out)}
+        self.assertIn(missing, rows["near:0.5"]["note"])
+        self.assertIsNone(rows["full"]["note"])
+        loaded = self.good("report", "--out", "page.html", "--plugin", self.all, *words, cwd=self.folder).out
+        self.assertNotIn("not loaded", loaded)
+        self.assertIn("<dt>near", (self.folder / "page.html").read_text(encoding="utf-8"))
+        for output, format_ in (("curves.csv", "csv"), ("boards", "tensorboard")):
+            self.good("export", "--where", "1", "--format", format_, "--out", output, *words, cwd=self.folder)
+        self.assertIn(own, (self.folder / "curves.csv").read_text(encoding="utf-8"))
+        self.assertTrue(list((self.folder / "boards" / "majority").rglob("median/events*")))
+        checked = run("check", *words)
+        self.assertEqual(checked.code, 1, checked)
+        self.assertEqual(checked.out, "1 of 3 runs are intact, 2 could not be evaluated because a part that they use is not loaded "
+                                      "(rows and files are as written)\n")
+        self.assertIn(f"run {own}: its rows and files are as they were written, but were not evaluated: it uses the selector near", checked.err)
+        rows = {row["id"]: row["whole"] for row in read_json(run("check", "--json", *words).out)}
+        self.assertEqual((rows[own], rows[plain]), (None, True))
+        self.good("check", plain, *words)
+        self.good("check", "--plugin", self.all, *words)
+        next((self.store / "checkpoints").glob(own + "*")).write_bytes(b"damaged")
+        damaged = run("check", own, *words)
+        self.assertEqual((damaged.code, damaged.out), (1, "0 of 1 runs are intact\n"), damaged)
+
+    def test_runs_of_other_code_are_another_group(self):
+        other = build(HERE / "near.c", self.folder, "-DANOTHER_BUILD", "-g3", name="near")
+        self.ids("near:1", "--plugin", self.near)
+        self.ids("near:1", "--plugin", other)
+        self.ids("full")
+        for words in ([], ["--plugin", self.near]):
+            done = self.good("report", "--json", "--out", "page.html", *words, "--store", self.store, cwd=self.folder)
+            rows = read_json(done.out)
+            names = [row["variant"] for row in rows]
+            self.assertEqual(len(set(names)), 3, names)
+            self.assertEqual({row["runs"] for row in rows}, {1})
+            self.assertEqual(len([name for name in names if re.fullmatch(r"near \(hash [0-9a-f]{8}\)", name)]), 2, names)
+            self.assertEqual(sum(row["note"] is not None for row in rows), 1 if words else 2)
+        self.good("export", "--where", "1", "--format", "tensorboard", "--out", "boards", "--store", self.store, cwd=self.folder)
+        self.assertEqual(len(list((self.folder / "boards").rglob("median/events*"))), 3)
 
     def test_it_goes_on_with_a_run(self):
         words = ["train", "majority", *self.settings, "--attention", "gate:3:2", "--json", "--plugin", self.all, "--store",

@@ -1,8 +1,10 @@
 """Selectors and weightings written in Python, against the built-in ones."""
+import subprocess
 import threading
 import unittest
+from pathlib import Path
 
-from place import SMALL, InFolder, numpy, semfocus
+from place import PROGRAM, SMALL, InFolder, numpy, semfocus
 
 
 def top(scores, k):
@@ -192,6 +194,27 @@ class Weightings(InFolder):
         for name, sentence in (("py-no-weights", "no weights"), ("py-no-gradient", "no gradient")):
             with self.assertRaisesRegex(semfocus.RunFailed, sentence):
                 self.train("full/" + name)
+
+
+class Elsewhere(InFolder):
+    def test_the_program_shows_runs_of_parts_that_it_does_not_know(self):
+        semfocus.selector("py-frag")(top)
+        own, plain = self.train("py-frag:3"), self.train("full")
+        page = Path(self.folder) / "page.html"
+        told = " ".join(self.command("report", "--store", self.store, "--out", page).decode().split())
+        note = "py-frag:3 is shown from its stored rows, without what needs its code, because the selector py-frag written in Python (hash "
+        for text in (told, page.read_text(encoding="utf-8")):
+            self.assertIn(note, text)
+        self.command("export", "--where", "1", "--format", "tensorboard", "--out", Path(self.folder) / "boards", "--store", self.store)
+        self.assertIn(own["id"].encode(), self.command("export", "--where", "1", "--format", "csv", "--store", self.store))
+        checked = subprocess.run([PROGRAM, "check", "--store", self.store], capture_output=True, text=True, check=False)
+        self.assertEqual(checked.returncode, 1)
+        self.assertEqual(checked.stdout, "1 of 2 runs are intact, 1 could not be evaluated because a part that it uses is not loaded "
+                                         "(rows and files are as written)\n")
+        self.assertIn(f"run {own['id']}: its rows and files are as they were written, but were not evaluated: it uses the selector py-frag "
+                      "written in Python", checked.stderr)
+        self.assertNotIn("--plugin", checked.stderr)
+        self.command("check", plain["id"], "--store", self.store)
 
 
 if __name__ == "__main__":

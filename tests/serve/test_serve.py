@@ -5,10 +5,14 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 import unittest
 
-from serving import PROGRAM, TINY, ServeCase, has_server, needs_server
+from serving import PROGRAM, ROOT, TINY, ServeCase, has_server, needs_server
+
+sys.path.append(str(ROOT / "tests" / "plugins"))
+from building import build  # noqa: E402  pylint: disable=wrong-import-position
 
 
 @needs_server
@@ -36,6 +40,15 @@ class Answers(ServeCase):
         self.assertNotIn("<script", report)
         self.assertNotIn("<style", report)
         self.assertNotIn(" style=", report)
+
+    def test_runs_of_a_plugin_that_is_not_loaded(self):
+        near = build(ROOT / "tests" / "plugins" / "near.c", self.folder)
+        (own,) = self.train("--attention", "near:0.5", "--plugin", near)
+        self.train("--attention", "full")
+        self.serve()
+        self.wait_for("reading the store", lambda: len(self.runs()["runs"]) == 2)
+        self.assertIn("near:0.5 is shown from its stored rows", self.good("report").decode())
+        self.assertEqual(json.loads(self.good(f"run?id={own['id']}"))["settings"]["attention"], "near:0.5")
 
     def test_no_store_yet_then_a_study(self):
         self.serve()

@@ -266,6 +266,11 @@ static sf_status out_of_bounds(const sf_setting *setting, const char *value) {
                       setting->low, setting->high);
 }
 
+/* A label (semfocus/labels.h); other texts may name files, whose names may have any character. */
+static bool is_name_of_runs(const sf_setting *setting) {
+    return setting->home == SF_IN_OPTIONS && setting->offset == offsetof(sf_options, name);
+}
+
 sf_status sf_setting_read(sf_value *out, const sf_setting *setting, const char *text) {
     char quoted[SF_QUOTE_SIZE];
     switch (setting->kind) {
@@ -290,6 +295,10 @@ sf_status sf_setting_read(sf_value *out, const sf_setting *setting, const char *
                           sf_text_quote(quoted, text));
     case SF_TEXT:
         out->text = text;
+        if (is_name_of_runs(setting) && !sf_text_is_line(text))
+            return sf_fail_on(SF_BAD_INPUT, setting->name,
+                              "%s is '%s' but must be one line of text; leave that character out", setting->name,
+                              sf_text_quote(quoted, text));
         if ((double)strlen(text) < setting->high) return SF_OK;
         return sf_fail_on(SF_BAD_INPUT, setting->name, "%s is '%s' but must be shorter than %.0f characters",
                           setting->name, sf_text_quote(quoted, text), setting->high);

@@ -83,6 +83,12 @@ const char *sf_text_quote(char out[SF_QUOTE_SIZE], const char *text) {
     return out;
 }
 
+bool sf_text_is_line(const char *text) {
+    for (; *text != '\0'; text++)
+        if (iscntrl((unsigned char)*text) != 0) return false;
+    return true;
+}
+
 void sf_text_json(FILE *out, const char *text) {
     fputc('"', out);
     for (; *text != '\0'; text++) {

@@ -20,6 +20,9 @@ const char *sf_text_nearest(const char *name, const char *(*candidate)(const voi
 bool sf_text_ends_with(const char *text, const char *ending);
 
 /* Makes untrusted text fit for a one-line message: at most a few dozen characters, control characters as '?'. */
+/* Whether the text is one line without control characters. */
+bool sf_text_is_line(const char *text);
+
 enum { SF_QUOTE_SIZE = 64 };
 const char *sf_text_quote(char out[SF_QUOTE_SIZE], const char *text);
 

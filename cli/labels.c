@@ -56,14 +56,17 @@ int label_runs(const cli_request *request) {
                           what->kind == SF_LABEL_TAG ? " TAG"
                           : texts > 0                ? " \"TEXT\""
                                                      : "");
+    const char *text = texts > 0 ? request->words[request->word_count - 1] : "";
     sf_store *store;
-    sf_status status = sf_store_open(&store, request->options.store, SF_STORE_READ); /* none is made by labelling */
+    sf_status status = sf_label_check(what->kind, text);
+    if (status == SF_OK)
+        status = sf_store_open(&store, request->options.store, SF_STORE_READ); /* none is made by labelling */
     if (status != SF_OK) return fail(status);
     sf_store_close(store);
     status = sf_store_open(&store, request->options.store, SF_STORE_WRITE);
     if (status != SF_OK) return fail(status);
-    status = change_runs(store, what, request->words + 1, request->word_count - 1 - texts,
-                         texts > 0 ? request->words[request->word_count - 1] : "", request->options.quiet != 0);
+    status = change_runs(store, what, request->words + 1, request->word_count - 1 - texts, text,
+                         request->options.quiet != 0);
     sf_store_close(store);
     const int code = status == SF_OK ? EXIT_DONE : fail(status);
     const int written = finish_output();

@@ -1,6 +1,5 @@
 #include "store/labels.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,18 +70,16 @@ sf_status sf_store_labels(sf_run_labels *out, sf_store *store, const sf_stored_r
     return status;
 }
 
-static sf_status check_text(sf_label kind, const char *text) {
+sf_status sf_label_check(sf_label kind, const char *text) {
     static const size_t sizes[SF_LABEL_KINDS] = {SF_NAME_SIZE, SF_TAG_SIZE, SF_NOTE_SIZE, 1};
     char quoted[SF_QUOTE_SIZE];
     sf_text_quote(quoted, text);
     if (strlen(text) >= sizes[kind] || (kind == SF_LABEL_TAG && *text == '\0'))
         return sf_fail(SF_BAD_INPUT, "%s is '%s' but must have %d to %zu characters", words[kind], quoted,
                        kind == SF_LABEL_TAG, sizes[kind] - 1);
-    for (const char *at = text; *at != '\0'; at++)
-        if (iscntrl((unsigned char)*at) != 0 || (kind == SF_LABEL_TAG && *at == ','))
-            return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be one line of text%s; leave that character out",
-                           words[kind], quoted, kind == SF_LABEL_TAG ? " without commas" : "");
-    return SF_OK;
+    if (sf_text_is_line(text) && (kind != SF_LABEL_TAG || strchr(text, ',') == NULL)) return SF_OK;
+    return sf_fail(SF_BAD_INPUT, "%s is '%s' but must be one line of text%s; leave that character out", words[kind],
+                   quoted, kind == SF_LABEL_TAG ? " without commas" : "");
 }
 
 static sf_status remove_rows(const sf_store *store, int64_t run, sf_label kind, const char *text) {
@@ -107,7 +104,7 @@ static sf_status change(sf_store *store, const sf_stored_run *run, sf_label kind
 }
 
 static sf_status change_at_once(sf_store *store, const sf_stored_run *run, sf_label kind, const char *text, bool add) {
-    SF_TRY(check_text(kind, text));
+    SF_TRY(sf_label_check(kind, text));
     SF_TRY(sf_database_begin(&store->db));
     return sf_database_end(&store->db, change(store, run, kind, text, add));
 }

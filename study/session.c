@@ -39,6 +39,8 @@ static sf_status drop_repeated(sf_session_state *state) {
 
 static sf_status enter_all(sf_session_state *state) {
     const size_t *places = state->session->places;
+    const char *name = state->session->name != NULL ? state->session->name : "";
+    SF_TRY(sf_label_check(SF_LABEL_NAME, name)); /* before a run is entered */
     for (size_t i = 0; i < state->count; i++) {
         state->runs[i].plan = &state->session->runs[i];
         state->order[i] = i;
@@ -51,8 +53,7 @@ static sf_status enter_all(sf_session_state *state) {
         if (run->progress == SF_RUN_OVER) continue;
         SF_TRY(sf_store_enter_at(&run->stored, state->store, plan->id, plan->task, plan->attention, &plan->config,
                                  places != NULL ? places[i] : 0));
-        if (state->session->name != NULL && *state->session->name != '\0')
-            SF_TRY(sf_store_add_label(state->store, &run->stored, SF_LABEL_NAME, state->session->name));
+        if (*name != '\0') SF_TRY(sf_store_add_label(state->store, &run->stored, SF_LABEL_NAME, name));
     }
     return drop_repeated(state);
 }

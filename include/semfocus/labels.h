@@ -26,6 +26,8 @@ typedef struct sf_run_labels {
 
 sf_status sf_store_labels(sf_run_labels *out, sf_store *store, const sf_stored_run *run);
 
+/* SF_BAD_INPUT with a sentence where the text cannot be such a label. */
+sf_status sf_label_check(sf_label kind, const char *text);
 /* Adds a tag, or sets the name or the note, where an empty text removes it. The text of SF_LABEL_ARCHIVED is "". Labels
  * are one line of text without control characters; a tag has no comma. The store must be open for writing. */
 sf_status sf_store_add_label(sf_store *store, const sf_stored_run *run, sf_label kind, const char *text);

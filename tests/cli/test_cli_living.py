@@ -81,6 +81,23 @@ class Labels(Living):
         self.assertFalse((self.folder / "none").exists())
         self.assertEqual(self.rows()[id]["tags"], [])
 
+    def test_labels_are_one_line(self):
+        """Refused before anything is trained, made or changed."""
+        for bad in ("a\tb", "a\nb", "\x1b[1m", "\x7f"):
+            for verb in ("train", "compare"):
+                self.refused(verb, "even-pairs", *TINY, "--name", bad, "--store", self.store, mentions=("name is 'a?b" if bad[0] == "a" else "name is", "one line"))
+            study = self.write("study.ini", "task = even-pairs\nepochs = 1\n")
+            self.refused("study", study, "--name", bad, "--store", self.store, mentions=("one line",))
+            self.assertFalse(self.store.exists())
+        id, = self.train("full", "--name", "x" * 127)
+        self.refused("train", "even-pairs", *TINY, "--name", "x" * 128, "--store", self.store, mentions=("128",))
+        with seal.changed(self.store) as database:
+            seal.unlabel(database)
+        before = (self.store / "runs.db").read_bytes()
+        for words in (("name", id, "a\tb"), ("note", id, "a\x01b"), ("tag", id, "a\tb"), ("untag", id, "a\tb")):
+            self.refused("runs", *words, "--store", self.store, mentions=("one line",))
+            self.assertEqual((self.store / "runs.db").read_bytes(), before)
+
     def test_damage_is_noticed(self):
         id, = self.train("full", "--name", "whole")
         with contextlib.closing(sqlite3.connect(self.store / "runs.db")) as database:

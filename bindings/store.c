@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "bindings/bindings.h"
+#include "semfocus/labels.h"
 #include "semfocus/measure.h"
 
 typedef struct listing {
@@ -55,13 +56,28 @@ static void put_run(FILE *out, const sf_stored_run *run) {
     sf_json_text(out, "weights", run->checkpoint_epoch > 0 ? hash : NULL);
 }
 
+static const char *or_null(const char *text) {
+    return *text != '\0' ? text : NULL;
+}
+
+static sf_status put_labels(FILE *out, sf_store *store, const sf_stored_run *run) {
+    sf_run_labels labels;
+    SF_TRY(sf_store_labels(&labels, store, run));
+    sf_json_text(out, "name", or_null(labels.name));
+    sf_json_text(out, "tags", or_null(labels.tags));
+    sf_json_text(out, "note", or_null(labels.note));
+    sf_json_flag(out, "archived", labels.archived);
+    return SF_OK;
+}
+
 static void list_run(void *context, const sf_stored_run *run) {
     listing *list = context;
     sf_config config;
     if (list->status != SF_OK) return;
     fputs(list->count++ == 0 ? "{" : ",{", list->out);
     put_run(list->out, run);
-    list->status = sf_store_list_config(&config, list->store, run);
+    list->status = put_labels(list->out, list->store, run);
+    if (list->status == SF_OK) list->status = sf_store_list_config(&config, list->store, run);
     if (list->status == SF_OK) put_settings(list->out, &config);
     fputc('}', list->out);
 }

@@ -45,7 +45,9 @@ sf_status sf_study_runs_json(char **out, const sf_study *study);
 /* The groups of a judged study, with their verdicts; names as in 'semfocus compare --json'. */
 sf_status sf_study_results_json(char **out, const sf_study *study);
 
-/* The runs of a store, or those for which the SQL condition holds, with every setting under "settings". */
+/* The runs of a store, or those for which the SQL condition holds, with what people wrote on them ("name", "tags" as
+ * "one, other", "note", "archived") and every setting under "settings". Archived ones are left out unless
+ * sf_store_show_archived() was called. */
 sf_status sf_store_runs_json(char **out, sf_store *store, const char *where);
 enum { SF_CURVE_COLUMNS = 6 }; /* epoch, training loss and accuracy, held-out loss and accuracy, seconds */
 sf_status sf_store_curve_numbers(double **out /* [*rows,SF_CURVE_COLUMNS] */, size_t *rows, sf_store *store,

@@ -80,6 +80,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "sf_report_write": (_STATUS, [_HANDLE, _HANDLE, c_char_p, c_char_p]),
     "sf_store_open": (_STATUS, [_OUT, c_char_p, c_int]),
     "sf_store_close": (None, [_HANDLE]),
+    "sf_store_show_archived": (None, [_HANDLE]),
     "sf_store_runs_json": (_STATUS, [_OUT, _HANDLE, c_char_p]),
     "sf_store_curve_numbers": (_STATUS, [_OUT, POINTER(c_size_t), _HANDLE, c_char_p]),
     "sf_store_measures_json": (_STATUS, [_OUT, _HANDLE, c_char_p]),

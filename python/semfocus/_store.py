@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import tempfile
 from ctypes import POINTER, byref, c_float, c_int32, c_size_t, c_void_p
 from typing import Any, Iterable, Iterator, Sequence
@@ -75,7 +76,10 @@ class Run:
 
     def measures(self) -> Any:
         """What training with ``every`` recorded: quantiles of each measure, by epoch and block (-1: all)."""
-        return table(_library.rows_of("sf_store_measures_json", self.store._handle(), self.id.encode()))
+        return table(self._measure_rows())
+
+    def _measure_rows(self) -> list[dict[str, Any]]:
+        return _library.rows_of("sf_store_measures_json", self.store._handle(), self.id.encode())
 
     def weights(self, at: str = "last") -> dict[str, numpy.ndarray]:
         """The weights as arrays, by their published names; ``at`` is "last" or "best"."""
@@ -140,8 +144,16 @@ def _sequences(tokens: Iterable[Any]) -> list[numpy.ndarray]:
     return [numpy.ascontiguousarray(sequence, numpy.int32) for sequence in sequences]
 
 
+def _names_archived(where: str) -> bool:
+    """Whether a condition looks at the column ``archived``; text in quotes is not meant."""
+    return re.search(r"\barchived\b", re.sub(r"'[^']*'", "", where), re.IGNORECASE) is not None
+
+
 class Store:
     """A folder of runs, as 'semfocus train' writes it.
+
+    Runs that were archived with 'semfocus runs archive' are left out of lists, unless ``archived=True`` is given or the
+    condition looks at the column ``archived``.
 
     >>> store = Store(STORE)
     >>> len(store.runs()), len(store.runs(where="attention = 'full'"))
@@ -158,6 +170,7 @@ class Store:
     def _handle(self) -> _library.Handle:
         if self._open is None:
             self._open = _library.Handle("sf_store_close", "sf_store_open", self.path.encode(), READ)
+            _library.call("sf_store_show_archived", self._open)
         return self._open
 
     def close(self) -> None:
@@ -171,37 +184,39 @@ class Store:
     def _repr_html_(self) -> str:
         return html_table([{name: value for name, value in row.items() if name != "settings"} for row in self._rows("")])
 
-    def _rows(self, where: str) -> list[dict[str, Any]]:
-        return _library.rows_of("sf_store_runs_json", self._handle(), where.encode())
+    def _rows(self, where: str, archived: bool = False) -> list[dict[str, Any]]:
+        rows = _library.rows_of("sf_store_runs_json", self._handle(), where.encode())
+        return [row for row in rows if archived or not row["archived"] or _names_archived(where)]
 
     def __iter__(self) -> Iterator[Run]:
         return iter([Run(self, row) for row in self._rows("")])
 
-    def select(self, where: str = "") -> list[Run]:
+    def select(self, where: str = "", *, archived: bool = False) -> list[Run]:
         """The runs for which an SQL condition holds; columns as for 'semfocus runs --where'."""
-        return [Run(self, row) for row in self._rows(where)]
+        return [Run(self, row) for row in self._rows(where, archived)]
 
     def run(self, name: str) -> Run:
-        """The one run whose id or mechanism begins with this."""
-        found = [run for run in self if run.id.startswith(name) or run["attention"].startswith(name)]
+        """The one run whose id or mechanism begins with this; an archived one is found by its id."""
+        found = [run for run in self.select(archived=True)
+                 if run.id.startswith(name) or (run["attention"].startswith(name) and not run["archived"])]
         if len(found) != 1:
             raise ValueError(f"{len(found)} runs of {self.path!r} are called {name!r}; give more of an id")
         return found[0]
 
-    def runs(self, where: str = "") -> Any:
-        """One row per run, with a column for every setting."""
+    def runs(self, where: str = "", *, archived: bool = False) -> Any:
+        """One row per run, with its name, tags ("one, other") and note, and a column for every setting."""
         return table({**{name: value for name, value in row.items() if name != "settings"},
                       **{name.replace("-", "_"): value for name, value in row["settings"].items()
-                         if name.replace("-", "_") not in row}} for row in self._rows(where))
+                         if name.replace("-", "_") not in row}} for row in self._rows(where, archived))
 
-    def _long(self, where: str, of: Any) -> Any:
+    def _long(self, where: str, archived: bool, of: Any) -> Any:
         return table({"id": run.id, "task": run["task"], "attention": run["attention"], "seed": run["seed"], **row}
-                     for run in self.select(where) for row in of(run))
+                     for run in self.select(where, archived=archived) for row in of(run))
 
-    def curves(self, where: str = "") -> Any:
+    def curves(self, where: str = "", *, archived: bool = False) -> Any:
         """The learning curves of all runs, one row per run and epoch."""
-        return self._long(where, Run._curve_rows)
+        return self._long(where, archived, Run._curve_rows)
 
-    def measures(self, where: str = "") -> Any:
+    def measures(self, where: str = "", *, archived: bool = False) -> Any:
         """The measures of all runs, one row per run, epoch, block and measure."""
-        return self._long(where, lambda run: _library.rows_of("sf_store_measures_json", self._handle(), run.id.encode()))
+        return self._long(where, archived, Run._measure_rows)

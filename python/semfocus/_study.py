@@ -132,7 +132,7 @@ def train(task: str, *, store: str | os.PathLike[str] = "semfocus-runs", progres
         _library.call("sf_study_plan", study)
         session = _Session(study, store, callback)
         session.run(progress)
-        found = {run.id: run for run in Store(store)}
+        found = {run.id: run for run in Store(store).select(archived=True)}
         runs = [found[planned["id"]] for planned in session.planned]
     return runs[0] if len(runs) == 1 else runs
 
@@ -178,8 +178,9 @@ class Comparison:
         return [row["verdict"] for row in self.rows if row["verdict"]]
 
     def runs(self) -> list[Run]:
+        """The stored runs of this comparison, archived ones too."""
         ids = {id_ for row in self.rows for id_ in row["ids"]}
-        return [run for run in self.store if run.id in ids]
+        return [run for run in self.store.select(archived=True) if run.id in ids]
 
     def curves(self) -> Any:
         """The learning curves of the runs of this comparison, with the column ``variant``."""

@@ -174,6 +174,44 @@ class Comparing(InFolder):
             result.plot("accuracy")
 
 
+class Labels(InFolder):
+    def test_archived_runs(self):
+        result = semfocus.compare("even-pairs", attention=["full", "topk:3"], seed=1, store=self.store, **SMALL)
+        first, store = self.train(), semfocus.Store(self.store)
+        self.command("runs", "archive", first.id, "--store", self.store)
+        again = self.train()
+        self.assertEqual((again.id, again["archived"], again["weights"]), (first.id, True, first["weights"]))
+        self.assertEqual([run.id for run in self.train(["full", "topk:3"])][1], first.id)
+        self.assertEqual(len(result.runs()), 2)
+        self.assertEqual(len(result.curves()), 4)
+        self.assertEqual([run["attention"] for run in store], ["full"])
+        for where, archived, count in (("", False, 1), ("", True, 2), ("archived = 1", False, 1), ("ARCHIVED", False, 1), ("attention = 'topk:3'", False, 0),
+                                       ("attention = 'topk:3'", True, 1), ("attention != 'archived'", False, 1), ("NOT archived", True, 1)):
+            with self.subTest(where=where, archived=archived):
+                self.assertEqual(len(store.runs(where, archived=archived)), count)
+                self.assertEqual(len(store.select(where, archived=archived)), count)
+                self.assertEqual(len(store.curves(where, archived=archived)), 2 * count)
+                self.assertEqual(len(store.measures(where, archived=archived)), 0)
+        self.assertEqual(store.run(first.id).id, first.id)
+        with self.assertRaisesRegex(ValueError, "0 runs"):
+            store.run("topk")
+
+    def test_what_people_wrote_on_runs(self):
+        self.train()
+        run = self.train("full")
+        for words in (("name", run.id, "a <name>"), ("tag", run.id, "one"), ("tag", run.id, "other"), ("note", run.id, 'a "note"')):
+            self.command("runs", *words, "--store", self.store)
+        store = semfocus.Store(self.store)
+        rows = {row["attention"]: row for row in store._rows("")}
+        self.assertEqual([rows["full"][name] for name in ("name", "tags", "note", "archived")], ["a <name>", "one, other", 'a "note"', False])
+        self.assertEqual([rows["topk:3"][name] for name in ("name", "tags", "note", "archived")], [None, None, None, False])
+        self.assertEqual(store.run("full")["name"], "a <name>")
+        self.assertLessEqual({"name", "tags", "note", "archived"}, set(getattr(store.runs(), "columns", rows["full"])))
+        for page in (store._repr_html_(), store.run("full")._repr_html_()):
+            for text in ("a &lt;name&gt;", "one, other", "a &quot;note&quot;", "<th>archived</th>"):
+                self.assertIn(text, page)
+
+
 class Models(InFolder):
     def training_set(self):
         lines = self.command("data", "even-pairs", "--length", 8, "--count", 60, "--seed", 1).decode().splitlines()[1:]

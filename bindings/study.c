@@ -31,7 +31,7 @@ sf_status sf_study_train(const sf_study *study, sf_store *store, const sf_stop_f
                          void *context) {
     sf_options options;
     listener to = {.on_event = on_event, .context = context};
-    sf_session session = {.execution = &options.execution, .stop = stop};
+    sf_session session = {.execution = &options.execution, .stop = stop, .name = options.name};
     sf_study_options(&options, study);
     session.runs = sf_study_runs(study, &session.count);
     if (on_event != NULL) {

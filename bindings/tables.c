@@ -9,7 +9,7 @@ static void put_setting(FILE *out, const sf_setting *setting) {
     fputc('{', out);
     sf_json_text(out, "{name", setting->name);
     sf_json_text(out, "kind", kinds[setting->kind]);
-    sf_json_text(out, "in", (setting->group & SF_RUN_GROUPS) != 0 ? "run" : "study");
+    sf_json_text(out, "in", setting->home == SF_IN_CONFIG ? "run" : "study");
     sf_json_flag(out, "of_studies", (setting->group & SF_STUDY_GROUPS) != 0);
     sf_json_text(out, "default", setting->initial);
     sf_json_text(out, "choices", setting->kind == SF_CHOICE ? setting->choices : NULL);

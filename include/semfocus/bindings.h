@@ -27,7 +27,7 @@ SF_API_BEGIN
 /* Releases text and arrays that functions below gave; NULL is legal. */
 void sf_text_release(void *text);
 
-/* The table of settings: [{"name", "default", "help", "in" ("run" or "study"), "choices", ...}]. */
+/* The table of settings: [{"name", "default", "help", "in" ("run": of a run, or "study"), "choices", ...}]. */
 sf_status sf_settings_json(char **out);
 /* Tasks, selectors, extras, weightings and score transforms: {"tasks": [{"name", "summary"}], ...}. */
 sf_status sf_parts_json(char **out);
@@ -36,7 +36,7 @@ sf_status sf_parts_json(char **out);
 typedef void (*sf_flat_event)(void *context, int kind, size_t run, const char *id, const char *message, size_t epoch,
                               double train_loss, double train_accuracy, double heldout_loss, double heldout_accuracy,
                               size_t step, size_t steps);
-/* Trains what is missing of a planned study, with the study's own threads, device and so on; as sf_session_run().
+/* Trains what is missing of a planned study, with the study's own threads, device, name and so on; as sf_session_run().
  * `on_event` may be NULL; steps are told a few times per second at most. */
 sf_status sf_study_train(const sf_study *study, sf_store *store, const sf_stop_flag *stop, sf_flat_event on_event,
                          void *context);

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from ctypes import CFUNCTYPE, POINTER, byref, c_bool, c_char_p, c_double, c_float, c_int, c_int32, c_size_t, c_void_p
+from ctypes import CFUNCTYPE, POINTER, byref, c_bool, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "sf_study_add_tasks": (_STATUS, [_HANDLE, c_char_p]),
     "sf_study_set": (_STATUS, [_HANDLE, c_char_p, c_char_p]),
     "sf_study_converge_at": (_STATUS, [_HANDLE, c_char_p]),
+    "sf_study_add_seeds": (_STATUS, [_HANDLE, _HANDLE, c_size_t]),
     "sf_study_plan": (_STATUS, [_HANDLE]),
     "sf_study_check_stops": (_STATUS, [_HANDLE]),
     "sf_study_plan_stored": (_STATUS, [_HANDLE, _HANDLE, c_char_p]),
@@ -93,6 +94,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "sf_predictor_lay_out": (_STATUS, [POINTER(c_int32), _HANDLE, POINTER(c_int32), c_size_t]),
     "sf_predictor_run": (_STATUS, [POINTER(c_float), _HANDLE, POINTER(c_int32), POINTER(c_size_t), c_size_t]),
     "sf_predictor_close": (None, [_HANDLE]),
+    "sf_plugin_load_all": (_STATUS, [c_char_p, c_char]),
     "sf_foreign_selector": (_STATUS, [c_char_p, c_char_p, c_char_p, c_bool, c_bool, c_bool, PREPARE]),
     "sf_foreign_weighting": (_STATUS, [c_char_p, c_char_p, c_char_p, c_bool, WEIGH, WEIGH_BACKWARD]),
 }

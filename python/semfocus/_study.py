@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable
 
 from . import _library, _parts
 from ._progress import KINDS, open_progress
-from ._store import WRITE, Run, Store
+from ._store import READ, WRITE, Run, Store
 from ._table import html_table, table
 
 Callback = Callable[[dict], Any]
@@ -28,14 +28,48 @@ def _spell(value: Any) -> str:
     return str(value)
 
 
-def _set(study: _library.Handle, settings: dict[str, Any]) -> None:
-    for name, value in settings.items():
-        _library.call("sf_study_set", study, name.replace("_", "-").encode(), _spell(value).encode())
+# What the commands take besides the settings of runs: obeyed here, or refused with what to do instead.
+_OBEYED = {"train": {"threads", "device", "checkpoint-seconds", "every", "name", "plugin"}}
+_OBEYED["compare"] = _OBEYED["train"] | {"seeds", "add-seeds"}
+_ON_SEVERAL_PROCESSES = "runs on several processes are for the program: 'mpirun semfocus train' or 'srun semfocus compare'"
+_INSTEAD = {
+    "seeds": "train() takes the seeds themselves: seed=[1, 2, 3]",
+    "add-seeds": "only compare() adds seeds; train() takes the seeds themselves: seed=[1, 2, 3]",
+    "converged-at": "only compare() looks for it",
+    "tensorboard": "'semfocus export --format tensorboard --out DIR' writes event files of stored runs",
+    "figures": "Comparison.plot() draws, and 'semfocus report --figures DIR' writes the figures of the report",
+    "plot": "Comparison.plot() draws",
+    "out": "Comparison.report(path) writes the report",
+    "json": "results are Python objects here",
+    "quiet": "progress=False shows no progress",
+    "dry-run": "'semfocus compare --dry-run' shows what would be trained",
+    "shard": "'semfocus compare --shard' trains a part of the runs",
+    "keep-going": "other runs are always trained when one fails; an exception of callback= stops them",
+    "fail-fast": "other runs are always trained when one fails; an exception of callback= stops them",
+    "data-parallel": _ON_SEVERAL_PROCESSES,
+    "rank-timeout": _ON_SEVERAL_PROCESSES,
+}
 
 
-def _open_study(task: str | Iterable[str], settings: dict[str, Any], store: str) -> _library.Handle:
+def _check_settings(command: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings by their names in the program; those that would have no effect are refused."""
+    options = {row["name"] for row in settings() if row["in"] == "study"}
+    named = {name.replace("_", "-"): value for name, value in given.items()}
+    for name, value in named.items():
+        if name in options - _OBEYED[command]:
+            instead = _INSTEAD.get(name, "it belongs to other commands of the program")
+            raise ValueError(f"{name.replace('-', '_')} is not a setting of {command}(); {instead}")
+    if not isinstance(named.get("name", ""), str):
+        raise ValueError(f"name is {named['name']!r} but must be one text, the name of all these runs")
+    return named
+
+
+def _open_study(task: str | Iterable[str], named: dict[str, Any], store: str) -> _library.Handle:
     study = _library.Handle("sf_study_destroy", "sf_study_create")
-    _set(study, {"store": store, **settings})
+    if "plugin" in named:  # before anything that may name its parts
+        _library.call("sf_plugin_load_all", _spell(named["plugin"]).encode(), b",")
+    for name, value in {"store": store, **named}.items():
+        _library.call("sf_study_set", study, name.encode(), _spell(value).encode())
     tasks = task if isinstance(task, str) else ",".join(task)
     _library.call("sf_study_add_tasks", study, tasks.encode())
     return study
@@ -115,7 +149,7 @@ def train(task: str, *, store: str | os.PathLike[str] = "semfocus-runs", progres
           callback: Callback | None = None, **settings: Any) -> Run | list[Run]:
     """Trains what is missing and returns the run, or a list of runs if a setting is a list.
 
-    Settings are those of 'semfocus train --help', with underscores. Finished runs are found in the store, unfinished
+    Settings are those of 'semfocus train --help', with underscores; what makes no sense in Python is refused. Finished runs are found in the store, unfinished
     ones continue. Ctrl-C writes a checkpoint and raises KeyboardInterrupt; so does an exception of ``callback``, which
     is called in this thread with a dict for every event ("kind" is "started", "step", "epoch", "finished", "stopped",
     "failed" or "note").
@@ -127,8 +161,8 @@ def train(task: str, *, store: str | os.PathLike[str] = "semfocus-runs", progres
     Traceback (most recent call last):
     ValueError: unknown setting 'atention'; did you mean 'attention'?
     """
-    store = os.fspath(store)
-    with _open_study(task, {"attention": "full", "seed": _default("seed"), **settings}, store) as study:
+    store, named = os.fspath(store), _check_settings("train", settings)
+    with _open_study(task, {"attention": "full", "seed": _default("seed"), **named}, store) as study:
         _library.call("sf_study_plan", study)
         session = _Session(study, store, callback)
         session.run(progress)
@@ -210,6 +244,17 @@ class Comparison:
         return html_table(self.rows, self._shown) + sentences
 
 
+def _add_seeds(study: _library.Handle, store: str, named: dict[str, Any]) -> None:
+    for name in {"seed", "seeds"} & set(named):
+        raise ValueError(f"add_seeds counts from the seeds that the store has; leave out {name}")
+    handle = None
+    if os.path.exists(os.path.join(store, "runs.db")):
+        handle = _library.Handle("sf_store_close", "sf_store_open", store.encode(), READ)
+    _library.call("sf_study_add_seeds", study, handle, int(named["add-seeds"]))
+    if handle is not None:
+        handle.close()
+
+
 def compare(task: str | Iterable[str], *, store: str | os.PathLike[str] = "semfocus-runs", progress: bool | None = None,
             callback: Callback | None = None, converged_at: str | float = "95", **settings: Any) -> Comparison:
     """Trains the missing runs of a grid and says which mechanism learns faster and generalizes better.
@@ -220,14 +265,16 @@ def compare(task: str | Iterable[str], *, store: str | os.PathLike[str] = "semfo
     >>> [row["variant"] for row in result.rows]
     ['full', 'topk:3']
     """
-    store = os.fspath(store)
-    study = _open_study(task, settings, store)
+    store, named = os.fspath(store), _check_settings("compare", settings)
+    study = _open_study(task, named, store)
+    if int(named.get("add-seeds", 0)) > 0:
+        _add_seeds(study, store, named)
     _library.call("sf_study_converge_at", study, str(converged_at).encode())
     _library.call("sf_study_plan", study)
     _library.call("sf_study_check_stops", study)
     _Session(study, store, callback).run(progress)
     with _library.Handle("sf_store_close", "sf_store_open", store.encode(), 0) as handle:
         _library.call("sf_study_judge", study, handle)
-    words = [f"--{name.replace('_', '-')} {_spell(value)}" for name, value in settings.items()]
+    words = [f"--{name} {_spell(value)}" for name, value in named.items()]
     command = " ".join(["semfocus compare", task if isinstance(task, str) else ",".join(task), *words])
     return Comparison(study, store, _library.rows_of("sf_study_results_json", study), command)

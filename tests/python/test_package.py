@@ -87,6 +87,46 @@ class Training(InFolder):
         with self.assertRaises(ValueError):
             semfocus.Store(self.store + "-missing")
 
+    def test_settings_without_an_effect_are_refused(self):
+        for name, value in (("tensorboard", "boards"), ("figures", "figures"), ("where", "epochs > 0"), ("dry_run", True), ("shard", "1/2"), ("archived", True),
+                            ("out", "page.html"), ("plot", True), ("json", True), ("quiet", True), ("keep_going", True), ("fail_fast", True),
+                            ("data_parallel", True), ("rank_timeout", 5), ("port", 0), ("grid", 3)):
+            with self.subTest(name=name):
+                for command in (semfocus.train, semfocus.compare):
+                    with self.assertRaisesRegex(ValueError, f"^{name} is not a setting of {command.__name__}"):
+                        command("even-pairs", store=self.store, **SMALL, **{name: value})
+        for name, value in (("seeds", 3), ("add_seeds", 3), ("converged_at", 90)):
+            with self.assertRaisesRegex(ValueError, f"^{name} is not a setting of train"):
+                self.train(**{name: value})
+        self.assertFalse(Path(self.store).exists())
+        known = {row["name"] for row in semfocus.settings() if row["in"] == "study"}
+        obeyed, refused = _study._OBEYED["compare"] | {"store", "converged-at"}, set(_study._INSTEAD)
+        self.assertLessEqual(obeyed | refused, known)
+        self.assertLessEqual({row["name"] for row in semfocus.settings() if row["in"] == "study" and row["of_studies"]}, obeyed | refused)
+
+    def test_the_name_of_runs(self):
+        run = self.train(name="first, but named")
+        self.assertEqual(run["name"], "first, but named")
+        self.assertEqual(self.train(name="second")["name"], "second")
+        self.assertEqual(self.train()["name"], "second")
+        semfocus.compare("even-pairs", attention=["full", "topk:3"], seed=1, name="both", store=self.store, **SMALL)
+        self.assertEqual([row["name"] for row in semfocus.Store(self.store)._rows("")], ["both", "both"])
+        for name in (["a", "b"], None, 3, "two\nlines", "x" * 200):
+            with self.assertRaisesRegex(ValueError, "^name is"):
+                self.train(name=name)
+
+    def test_seeds_are_added(self):
+        settings = {"attention": ["full", "topk:3"], "store": self.store, **SMALL}
+        for added, count in ((2, 2), (1, 3)):
+            result = semfocus.compare("even-pairs", add_seeds=added, **settings)
+            self.assertEqual([row["finished"] for row in result.rows], [count, count])
+        with self.assertRaisesRegex(ValueError, "leave out seeds"):
+            semfocus.compare("even-pairs", add_seeds=1, seeds=3, **settings)
+
+    def test_plug_ins(self):
+        with self.assertRaisesRegex(ValueError, "plug-in '/missing.so' cannot be opened"):
+            self.train(plugin=Path("/missing.so"))
+
     def test_exceptions_of_a_callback_come_through_and_nothing_is_lost(self):
         class Mine(Exception):
             pass

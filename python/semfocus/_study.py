@@ -19,6 +19,8 @@ Callback = Callable[[dict], Any]
 
 def _spell(value: Any) -> str:
     """A value as the command line has it; a list is an axis of the grid."""
+    if hasattr(value, "tolist"):  # numbers and arrays of NumPy and its like
+        value = value.tolist()
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple, range)):
@@ -269,7 +271,7 @@ def compare(task: str | Iterable[str], *, store: str | os.PathLike[str] = "semfo
     study = _open_study(task, named, store)
     if int(named.get("add-seeds", 0)) > 0:
         _add_seeds(study, store, named)
-    _library.call("sf_study_converge_at", study, str(converged_at).encode())
+    _library.call("sf_study_converge_at", study, _spell(converged_at).encode())
     _library.call("sf_study_plan", study)
     _library.call("sf_study_check_stops", study)
     _Session(study, store, callback).run(progress)

@@ -127,6 +127,18 @@ class Training(InFolder):
         with self.assertRaisesRegex(ValueError, "plug-in '/missing.so' cannot be opened"):
             self.train(plugin=Path("/missing.so"))
 
+    def test_values_of_numpy(self):
+        plain = self.train(["full", "topk:3"], lr=[0.1, 0.25], causal=True, seed=[0, 1], width=16, clip=1.5, mlp_width=[4, 8])
+        for lr in (numpy.array([0.1, 0.25]), list(numpy.array([0.1, 0.25])), (numpy.float64(0.1), numpy.float32(0.25))):
+            runs = self.train(numpy.array(["full", "topk:3"]), lr=lr, causal=numpy.bool_(True), seed=numpy.arange(2), width=numpy.int64(16),
+                              clip=numpy.array(1.5), mlp_width=[numpy.uint8(4), numpy.int16(8)])
+            self.assertEqual([run.id for run in runs], [run.id for run in plain])
+        self.assertEqual(_study._spell(list(numpy.array([0.01, 0.1]))), "0.01,0.1")
+        self.assertEqual(_study._spell([numpy.bool_(False), numpy.str_("cls")]), "no,cls")
+        result = semfocus.compare("even-pairs", attention=numpy.array(["full", "topk:3"]), seeds=numpy.int64(1), converged_at=numpy.float64(90),
+                                  store=self.store, **SMALL)
+        self.assertEqual([row["converged_at"] for row in result.rows], ["90 % training accuracy"] * 2)
+
     def test_exceptions_of_a_callback_come_through_and_nothing_is_lost(self):
         class Mine(Exception):
             pass

@@ -83,8 +83,8 @@ def selector(name: str, *, takes_k: bool | None = None, keeps_k: bool = False, c
     The function gets the scores of one head for all sequences of a batch, an array [N, T, T] of sequences, queries and
     keys, and k if it has a parameter ``k``. It returns which keys each query keeps: a boolean array [N, T, T], or an
     integer array [N, T, n] of keys. Sequences must not depend on each other: a batch may come in parts. In a causal
-    model, keys after the query are left out of what it returns, and their scores are 0; ``causal=False`` refuses such
-    models.
+    model, the scores of keys after the query are -inf, and these keys are left out of what it returns;
+    ``causal=False`` refuses such models.
     ``keeps_k=True`` promises exactly min(k, T) keys per query, which saves memory and time.
 
     >>> import numpy
@@ -104,6 +104,8 @@ def selector(name: str, *, takes_k: bool | None = None, keeps_k: bool = False, c
             try:
                 h = heads[0]
                 scores = _at([heads[n].scores for n in range(count)], (h.T, h.T), numpy.float64)
+                if h.causal:
+                    scores = numpy.where(numpy.tri(h.T, dtype=bool), scores, -numpy.inf)
                 kept = numpy.asarray(function(scores, k=h.k) if with_k else function(scores))
                 _fill(_at([place + SENTENCE for place in scratch], (h.T, h.T), numpy.uint8, writeable=True), kept, h.causal)
                 for place in scratch:

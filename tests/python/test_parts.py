@@ -82,6 +82,36 @@ class Selectors(InFolder):
         for suffix in ("@alibi", "+sink:1", "/sigmoid", "@rope", "+global:1"):
             self.assertEqual(self.train("py-topk:3" + suffix)["weights"], self.train("topk:3" + suffix)["weights"], suffix)
 
+    def test_keys_after_the_query_come_last_in_causal_models(self):
+        seen = []
+
+        def noted(scores, k):
+            seen.append((numpy.isfinite(scores) == numpy.tri(scores.shape[-1], dtype=bool)).all() and (scores[..., -1, :] > -numpy.inf).all())
+            return top(scores, k)
+        semfocus.selector("py-topk", keeps_k=True)(top)
+        semfocus.selector("py-any")(noted)
+        for suffix, settings in (("", {}), ("@alibi", {"heads": 2}), ("/sigmoid", {"threads": 1}), ("@rope@softcap:2", {}), ("+sink:1", {"readout": "last"})):
+            theirs = self.train("topk:3" + suffix, causal=True, **settings)
+            for name in ("py-topk:3", "py-any:3"):
+                mine = self.train(name + suffix, causal=True, **settings)
+                self.assertEqual(mine["weights"], theirs["weights"], name + suffix)
+                numpy.testing.assert_array_equal(mine.predict([[0, 1, 1], [1]]), theirs.predict([[0, 1, 1], [1]]))
+        self.assertGreater(len(seen), 0)
+        self.assertTrue(all(seen))
+        seen.clear()
+        self.train("py-any:3")
+        self.assertFalse(any(seen))
+
+    def test_what_a_weighting_sees_of_keys_that_were_not_kept(self):
+        seen = []
+
+        def noted(scores, kept):
+            seen.append((scores[~kept] == 0).all() and not kept[..., ~numpy.tri(scores.shape[-1], dtype=bool)].any())
+            return softmax(scores, kept)
+        semfocus.weighting("py-noted-zeros", backward=softmax_backward)(noted)
+        self.train("topk:3/py-noted-zeros", causal=True)
+        self.assertTrue(seen and all(seen))
+
     def test_an_exception_ends_the_run_with_its_traceback(self):
         calls = [0]
 

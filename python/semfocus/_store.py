@@ -16,6 +16,10 @@ from ._table import html_table, table
 
 READ, WRITE = 0, 1
 CURVE = ("epoch", "train_loss", "train_accuracy", "heldout_loss", "heldout_accuracy", "seconds")
+MEASURE = ("epoch", "block", "measure", "q0", "q1", "q5", "q10", "q25", "q50", "q75", "q90", "q95", "q99", "q100")
+RUN = ("id", "task", "attention", "seed", "status", "message", "epochs", "converged_epoch", "train_accuracy",
+       "heldout_accuracy", "best_epoch", "best_heldout_accuracy", "diverged_epoch", "weights", "name", "tags", "note",
+       "archived")
 WEIGHTS = {"last": 0, "best": 1, "init": 2}
 
 
@@ -76,7 +80,7 @@ class Run:
 
     def measures(self) -> Any:
         """What training with ``every`` recorded: quantiles of each measure, by epoch and block (-1: all)."""
-        return table(self._measure_rows())
+        return table(self._measure_rows(), MEASURE)
 
     def _measure_rows(self) -> list[dict[str, Any]]:
         return _library.rows_of("sf_store_measures_json", self.store._handle(), self.id.encode())
@@ -144,6 +148,10 @@ def _sequences(tokens: Iterable[Any]) -> list[numpy.ndarray]:
     return [numpy.ascontiguousarray(sequence, numpy.int32) for sequence in sequences]
 
 
+def _names_of_settings() -> list[str]:
+    return [row["name"].replace("-", "_") for row in _library.rows_of("sf_settings_json") if row["in"] == "run"]
+
+
 def _names_archived(where: str) -> bool:
     """Whether a condition looks at the column ``archived``; text in quotes is not meant."""
     return re.search(r"\barchived\b", re.sub(r"'[^']*'", "", where), re.IGNORECASE) is not None
@@ -205,18 +213,20 @@ class Store:
 
     def runs(self, where: str = "", *, archived: bool = False) -> Any:
         """One row per run, with its name, tags ("one, other") and note, and a column for every setting."""
-        return table({**{name: value for name, value in row.items() if name != "settings"},
-                      **{name.replace("-", "_"): value for name, value in row["settings"].items()
-                         if name.replace("-", "_") not in row}} for row in self._rows(where, archived))
+        return table(({**{name: value for name, value in row.items() if name != "settings"},
+                       **{name.replace("-", "_"): value for name, value in row["settings"].items()
+                          if name.replace("-", "_") not in row}} for row in self._rows(where, archived)),
+                     (*RUN, *(name for name in _names_of_settings() if name not in RUN)))
 
-    def _long(self, where: str, archived: bool, of: Any) -> Any:
-        return table({"id": run.id, "task": run["task"], "attention": run["attention"], "seed": run["seed"], **row}
-                     for run in self.select(where, archived=archived) for row in of(run))
+    def _long(self, where: str, archived: bool, of: Any, columns: tuple[str, ...]) -> Any:
+        return table(({"id": run.id, "task": run["task"], "attention": run["attention"], "seed": run["seed"], **row}
+                      for run in self.select(where, archived=archived) for row in of(run)),
+                     ("id", "task", "attention", "seed", *columns))
 
     def curves(self, where: str = "", *, archived: bool = False) -> Any:
         """The learning curves of all runs, one row per run and epoch."""
-        return self._long(where, archived, Run._curve_rows)
+        return self._long(where, archived, Run._curve_rows, CURVE)
 
     def measures(self, where: str = "", *, archived: bool = False) -> Any:
         """The measures of all runs, one row per run, epoch, block and measure."""
-        return self._long(where, archived, Run._measure_rows)
+        return self._long(where, archived, Run._measure_rows, MEASURE)

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable
 
 from . import _library, _parts
 from ._progress import KINDS, open_progress
-from ._store import READ, WRITE, Run, Store
+from ._store import CURVE, READ, WRITE, Run, Store
 from ._table import html_table, table
 
 Callback = Callable[[dict], Any]
@@ -221,8 +221,8 @@ class Comparison:
     def curves(self) -> Any:
         """The learning curves of the runs of this comparison, with the column ``variant``."""
         variants = {id_: row["variant"] for row in self.rows for id_ in row["ids"]}
-        return table({"variant": variants[run.id], "task": run["task"], "seed": run["seed"], "id": run.id, **row}
-                     for run in self.runs() for row in run._curve_rows())
+        return table(({"variant": variants[run.id], "task": run["task"], "seed": run["seed"], "id": run.id, **row}
+                      for run in self.runs() for row in run._curve_rows()), ("variant", "task", "seed", "id", *CURVE))
 
     def plot(self, column: str = "heldout_accuracy", axes: Any = None) -> Any:
         """Median and quartiles over seeds against epochs, one colour per variant; needs matplotlib."""

@@ -209,6 +209,22 @@ class Comparing(InFolder):
         page = Path(result.report(Path(self.folder) / "page.html")).read_text()
         self.assertIn("semfocus compare even-pairs", page)
 
+    def test_columns_of_tables_without_rows(self):
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            self.skipTest("pandas is not installed")
+        self.train(every=1)
+        store = semfocus.Store(self.store)
+        result = semfocus.compare("even-pairs", attention="topk:3", seed=1, store=self.store, **SMALL)
+        for read in (store.runs, store.curves, store.measures):
+            self.assertGreater(len(read()), 0)
+            self.assertEqual(list(read("epochs > 99").columns), list(read().columns))
+        self.assertEqual(list(self.train("full").measures().columns), list(store.run("topk").measures().columns))
+        columns = list(result.curves().columns)
+        result.rows = []
+        self.assertEqual(list(result.curves().columns), columns)
+
     def test_html_is_escaped(self):
         rows = semfocus._table.Rows([{"a": "<script>", "b": None, "c": 0.123456}])
         self.assertIn("&lt;script&gt;", rows._repr_html_())

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 import queue
+import re
 import threading
 import warnings
 from ctypes import byref, c_int
@@ -246,6 +247,26 @@ class Comparison:
         return html_table(self.rows, self._shown) + sentences
 
 
+def _quote(word: str) -> str:
+    """As a shell would take it again."""
+    if re.fullmatch(r"[A-Za-z0-9\-_./:,+=@%]+", word):
+        return word
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def _command(task: str | Iterable[str], named: dict[str, Any]) -> str:
+    """The command of the program that makes the same comparison."""
+    kinds = {row["name"]: row["kind"] for row in settings()}
+    words = ["semfocus", "compare", task if isinstance(task, str) else ",".join(task)]
+    for name, value in named.items():
+        text = _spell(value)
+        if kinds[name] == "flag":  # on the command line, a flag takes its value behind "="
+            words.append(f"--{name}" if text == "yes" else f"--{name}={text}")
+        else:
+            words += [f"--{name}", text]
+    return " ".join(map(_quote, words))
+
+
 def _add_seeds(study: _library.Handle, store: str, named: dict[str, Any]) -> None:
     for name in {"seed", "seeds"} & set(named):
         raise ValueError(f"add_seeds counts from the seeds that the store has; leave out {name}")
@@ -277,6 +298,6 @@ def compare(task: str | Iterable[str], *, store: str | os.PathLike[str] = "semfo
     _Session(study, store, callback).run(progress)
     with _library.Handle("sf_store_close", "sf_store_open", store.encode(), 0) as handle:
         _library.call("sf_study_judge", study, handle)
-    words = [f"--{name} {_spell(value)}" for name, value in named.items()]
-    command = " ".join(["semfocus compare", task if isinstance(task, str) else ",".join(task), *words])
+    goal = _spell(converged_at)
+    command = _command(task, {"store": store, **({} if goal == "95" else {"converged-at": goal}), **named})
     return Comparison(study, store, _library.rows_of("sf_study_results_json", study), command)

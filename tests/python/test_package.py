@@ -1,8 +1,10 @@
 """train, compare, stores, weights, logits, interruptions: the package against the program."""
 import doctest
+import html
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -208,6 +210,21 @@ class Comparing(InFolder):
         self.assertIn("topk:3", repr(result))
         page = Path(result.report(Path(self.folder) / "page.html")).read_text()
         self.assertIn("semfocus compare even-pairs", page)
+
+    def test_the_command_of_a_report_repeats_it(self):
+        store = str(Path(self.folder) / "it's a store")
+        result = semfocus.compare("even-pairs", attention=["full", "topk:3"], seeds=2, name="first try", causal=True, tie_weights=False, lr=[0.1, 0.2],
+                                  converged_at=90, store=store, **SMALL)
+        page = html.unescape(Path(result.report(Path(self.folder) / "page.html")).read_text())
+        command = next(line for line in re.findall(r"semfocus compare [^<\n]*", page))
+        self.assertIn("--name 'first try'", command)
+        self.assertIn("it'\\''s a store'", command)
+        words = [*shlex.split(command)[1:], "--json", "--out", str(Path(self.folder) / "theirs.html")]
+        again = json.loads(self.command(*words))
+        self.assertEqual([row["variant"] for row in again], [row["variant"] for row in result.rows])
+        self.assertEqual(len(semfocus.Store(store).runs()), 8)
+        theirs = html.unescape((Path(self.folder) / "theirs.html").read_text())
+        self.assertIn(command + " --json", theirs)
 
     def test_columns_of_tables_without_rows(self):
         try:

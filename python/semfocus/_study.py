@@ -212,7 +212,7 @@ class Comparison:
 
     def verdicts(self) -> list[str]:
         """What was found, one sentence per group but the baselines."""
-        return [row["verdict"] for row in self.rows if row["verdict"]]
+        return [row["verdict"] + "." for row in self.rows if row["verdict"]]
 
     def runs(self) -> list[Run]:
         """The stored runs of this comparison, archived ones too."""

@@ -226,6 +226,15 @@ class Comparing(InFolder):
         theirs = html.unescape((Path(self.folder) / "theirs.html").read_text())
         self.assertIn(command + " --json", theirs)
 
+    def test_verdicts_end_as_those_of_the_program(self):
+        result = semfocus.compare("even-pairs", attention=["full", "topk:3"], seeds=2, store=self.store, **SMALL)
+        printed = self.command("compare", "even-pairs", "--attention", "full,topk:3", "--seeds", 2, "--store", self.store, "--quiet", "--out",
+                               Path(self.folder) / "r.html", *[word for name, value in SMALL.items() for word in (f"--{name.replace('_', '-')}", value)])
+        self.assertEqual(len(result.verdicts()), 1)
+        self.assertIn(result.verdicts()[0], " ".join(printed.decode().split()))
+        for shown in (result.verdicts()[0], repr(result)):
+            self.assertRegex(shown, r"[^.]\.$")
+
     def test_columns_of_tables_without_rows(self):
         try:
             import pandas  # noqa: F401

@@ -11,7 +11,7 @@
 
 #include "cli/progress.h"
 
-enum { BAR = 24, LEAST_WIDTH = 40, EIGHTHS = 8 }; /* columns; a narrower terminal has no bar; parts of a block */
+enum { BAR = 24, LEAST_WIDTH = 32, EIGHTHS = 8 }; /* columns; a narrower terminal has no bar; parts of a block */
 static const double redraw_seconds = 0.1, plain_seconds = 60; /* between two lines */
 
 double now_seconds(void) {
@@ -89,14 +89,24 @@ static size_t draw_bar(double share, size_t width) {
     return columns + (blocks ? 0 : 2) + 8;
 }
 
-/* Replaces the terminal's line, cut to its width but never within a character. */
+/* How many bytes to show in so many columns: whole parts, which two spaces separate; else whole words, if there is one.
+ */
+static size_t shortened(const char *text, size_t columns) {
+    size_t cut = 0, parts = 0, words = 0;
+    for (; text[cut] != '\0'; cut++) {
+        if (text[cut] == ' ' && text[cut + 1] == ' ') parts = cut;
+        if (text[cut] == ' ' && text[cut - (cut > 0)] != ' ') words = cut;
+        if (((unsigned char)text[cut] & 0xc0) != 0x80 && columns-- == 0) break;
+    }
+    return text[cut] == '\0' ? cut : parts > 0 ? parts : words > 0 ? words : cut;
+}
+
+/* Replaces the terminal's line; what does not fit is left out from the right. */
 static void redraw(double share, const char *text) {
-    size_t cut = 0, columns = terminal_width(STDERR_FILENO) - 1;
+    size_t columns = terminal_width(STDERR_FILENO) - 1;
     print_control("\r\033[K");
     columns -= draw_bar(share, columns);
-    for (; text[cut] != '\0'; cut++)
-        if (((unsigned char)text[cut] & 0xc0) != 0x80 && columns-- == 0) break;
-    fprintf(stderr, "%.*s", (int)cut, text);
+    fprintf(stderr, "%.*s", (int)shortened(text, columns), text);
 }
 
 static void draw(moving_line *line, double share, const char *format, va_list values) {

@@ -80,11 +80,15 @@ class Terminal(Case):
             self.assertTrue(line.isascii())
 
     def test_narrow_terminals(self):
-        for columns, bar in ((60, 14), (41, 10), (30, 0)):
+        parts = [r"(\d+ %  )?\d+/4 runs", r"[\d.]+ epochs/s", r"at most \d+:\d\d left", r"\S+ \d+ epoch \d+", r"train [\d.]+%",
+                 r"held-out [\d.]+%", r"loss [\d.]+"]
+        for columns, bar in ((80, 19), (60, 14), (41, 10), (40, 9), (33, 8), (30, 0)):
             for line in self.progress(columns=columns):
                 plain = ESCAPES.sub("", line)
                 self.assertLess(len(plain), columns)
                 self.assertEqual(len(re.match("[█▏▎▍▌▋▊▉░]*", plain)[0]), bar)
+                text, count = plain[bar:].strip(), len(re.findall(r"(?<!%)  (?=\S)", plain[bar:].strip())) + 1
+                self.assertRegex(text, "^" + "  ".join(parts[:count]) + "$")  # whole parts only
 
     def test_elsewhere_it_is_plain(self):
         words = ["compare", "even-pairs", "--attention", "full,topk:2", "--seeds", 2, *TINY, "--epochs", 4]

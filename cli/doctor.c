@@ -161,14 +161,19 @@ static int print(const diagnosis *d) {
         const int length = (int)strlen(text_of(row, "name"));
         if (length > width) width = length;
     }
+    const bool narrow = output_width() < 60;
+    const size_t indent = narrow ? 4 : 8 + 1 + (size_t)width + 2;
     json_array_foreach(d->rows, i, row) {
-        printf("%-8s %-*s  %s\n", text_of(row, "state"), width, text_of(row, "name"), text_of(row, "finding"));
-        if (text_of(row, "remedy") != NULL) printf("%-8s %-*s  %s\n", "", width, "", text_of(row, "remedy"));
+        print_indented(indent, "%-8s %-*s  %s", text_of(row, "state"), width, text_of(row, "name"),
+                       text_of(row, "finding"));
+        if (text_of(row, "remedy") != NULL)
+            print_indented(indent, "%*s%s", narrow ? (int)indent : 8 + 1 + width + 2, "", text_of(row, "remedy"));
     }
+    putchar('\n');
     if (d->problems > 0)
-        printf("\n%zu problem%s to solve before runs can be trained here\n", d->problems, plural(d->problems));
+        print_paragraph("%zu problem%s to solve before runs can be trained here", d->problems, plural(d->problems));
     else
-        puts("\nrequired parts work: runs can be trained and stored here");
+        print_paragraph("required parts work: runs can be trained and stored here");
     return finish_output();
 }
 

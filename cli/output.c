@@ -217,11 +217,15 @@ static void print_broken(const char *text, size_t width, size_t indent) {
 }
 
 static void print_lines(size_t indent, const char *format, va_list values) {
-    enum { SIZE = 4096 };
+    enum { SIZE = 4 * SF_PATH_SIZE };
     static char text[SIZE];
-    vsnprintf(text, sizeof text, format, values);
     const size_t width = output_width();
-    print_broken(text, width, 2 * indent < width ? indent : 0);
+    if (width == SIZE_MAX) { /* nothing to break, however long it is */
+        vprintf(format, values);
+    } else {
+        vsnprintf(text, sizeof text, format, values);
+        print_broken(text, width, 2 * indent < width ? indent : 0);
+    }
     putchar('\n');
 }
 

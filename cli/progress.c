@@ -64,6 +64,20 @@ bool progress_open(progress *shown, const sf_study *study, sf_store *store, atom
     return true;
 }
 
+/* Columns of the table behind its first one. */
+enum { ALL_COLUMNS = 57, ACCURACIES = 32, SHORTEST_BAR = 8, INDENT = 2 };
+
+/* What of it fits: the losses are left out of a narrow one, and long names have lines of their own. */
+static void fit_table(progress *shown) {
+    const size_t width = output_width(), name = (size_t)shown->left_width;
+    const bool is_bar = shown->ours == 1;
+    shown->without_losses = (is_bar ? SHORTEST_BAR : name) + ALL_COLUMNS > width;
+    const size_t columns = shown->without_losses ? ACCURACIES : ALL_COLUMNS;
+    if (name + columns <= width) return;
+    shown->names_apart = !is_bar;
+    shown->left_width = !is_bar ? INDENT : width > columns + SHORTEST_BAR ? (int)(width - columns) : SHORTEST_BAR;
+}
+
 /* Only once there is something to show: a command that fails at once prints its sentence alone. */
 static void print_heading(progress *shown) {
     if (shown->silent || shown->headed) return;
@@ -79,12 +93,19 @@ static void print_heading(progress *shown) {
     if (shown->several_tasks) {
         printf("%zu run%s%s\n\n", shown->ours, plural(shown->ours), ranks);
     } else {
-        printf("%s: %zu run%s%s, %lld block%s of width %lld, up to %lld epochs\n\n", on_one_line(shown->runs[0].task),
-               shown->ours, plural(shown->ours), ranks, (long long)config->blocks, plural((size_t)config->blocks),
-               (long long)config->width, (long long)config->epochs);
+        print_paragraph("%s: %zu run%s%s, %lld block%s of width %lld, up to %lld epochs",
+                        on_one_line(shown->runs[0].task), shown->ours, plural(shown->ours), ranks,
+                        (long long)config->blocks, plural((size_t)config->blocks), (long long)config->width,
+                        (long long)config->epochs);
+        putchar('\n');
     }
-    printf("%-*s %6s  %10s %9s  %13s %12s\n", shown->left_width, shown->ours > 1 ? "run" : "training accuracy", "epoch",
-           "train loss", "train acc", "held-out loss", "held-out acc");
+    fit_table(shown);
+    const char *bar = shown->left_width < (int)strlen("training accuracy") ? "training" : "training accuracy";
+    printf("%-*s %6s", shown->left_width, shown->names_apart ? "" : shown->ours > 1 ? "run" : bar, "epoch");
+    if (shown->without_losses)
+        printf("  %9s  %12s\n", "train acc", "held-out acc");
+    else
+        printf("  %10s %9s  %13s %12s\n", "train loss", "train acc", "held-out loss", "held-out acc");
 }
 
 static void print_row(const progress *shown, size_t run, const sf_epoch *row) {
@@ -92,9 +113,19 @@ static void print_row(const progress *shown, size_t run, const sf_epoch *row) {
     if (shown->ours > 1) {
         name_of(left, shown, run);
     } else { /* a bar from 0 to 100 % */
-        const int filled = (int)(row->train_accuracy / 100.0 * BAR + 0.5);
-        snprintf(left, sizeof left, "%.*s%.*s", filled, "########################", BAR - filled,
+        const int bar = shown->left_width < BAR ? shown->left_width : BAR;
+        const int filled = (int)(row->train_accuracy / 100.0 * bar + 0.5);
+        snprintf(left, sizeof left, "%.*s%.*s", filled, "########################", bar - filled,
                  "........................");
+    }
+    if (shown->names_apart) {
+        print_indented(INDENT, "%s", left);
+        *left = '\0';
+    }
+    if (shown->without_losses) {
+        printf("%-*s %6zu  %8.2f%%  %11.2f%%\n", shown->left_width, left, row->epoch, row->train_accuracy,
+               row->heldout_accuracy);
+        return;
     }
     const bool moderate = row->train_loss < 1e5 && row->heldout_loss < 1e5;
     printf(moderate ? "%-*s %6zu  %10.4f %8.2f%%  %13.4f %11.2f%%\n" : "%-*s %6zu  %10.3e %8.2f%%  %13.3e %11.2f%%\n",
@@ -143,14 +174,22 @@ static void print_finished(progress *shown, size_t run) {
     char name[NAME_SIZE];
     if (sf_store_find(&stored, shown->store, shown->runs[run].id) != SF_OK) return;
     name_of(name, shown, run);
-    printf("%*zu/%zu  %-*s ", 5, shown->finished, shown->ours, shown->left_width, name);
+    char count[64], how[128];
+    const int left = snprintf(count, sizeof count, "%*zu/%zu  ", 5, shown->finished, shown->ours);
     if (strcmp(stored.status, "diverged") == 0)
-        printf("diverged in epoch %zu\n", stored.diverged_epoch);
+        snprintf(how, sizeof how, "diverged in epoch %zu", stored.diverged_epoch);
     else if (stored.converged_epoch > 0)
-        printf("95 %% in epoch %-5zu held-out %6.2f %% after %zu\n", stored.converged_epoch, stored.heldout_accuracy,
-               stored.epochs);
+        snprintf(how, sizeof how, "95 %% in epoch %-5zu held-out %6.2f %% after %zu", stored.converged_epoch,
+                 stored.heldout_accuracy, stored.epochs);
     else
-        printf("95 %% not reached    held-out %6.2f %% after %zu\n", stored.heldout_accuracy, stored.epochs);
+        snprintf(how, sizeof how, "95 %% not reached    held-out %6.2f %% after %zu", stored.heldout_accuracy,
+                 stored.epochs);
+    if ((size_t)(left + shown->left_width) + 1 + strlen(how) <= output_width()) {
+        printf("%s%-*s %s\n", count, shown->left_width, name, how);
+        return;
+    }
+    print_indented((size_t)left, "%s%s", count, name);
+    print_indented((size_t)left, "%*s%s", 2 * (size_t)left < output_width() ? left : 0, "", how);
 }
 
 /* `count` epochs of a run need not be waited for any more. */
@@ -256,52 +295,55 @@ void tell_unmeasured(const sf_study *study, sf_store *store, const cli_share *sh
                 lacking, ours, plural(ours));
 }
 
+typedef struct sentence {
+    char text[1024];
+    size_t used, parts;
+} sentence;
+
 /* The parts of a sentence; each but the first after a semicolon. */
-static void say_part(bool *begun, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say_part(bool *begun, const char *format, ...) {
-    if (*begun) fputs("; ", stdout);
-    *begun = true;
+static void say_part(sentence *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say_part(sentence *s, const char *format, ...) {
+    if (s->parts++ > 0) s->used += (size_t)snprintf(s->text + s->used, sizeof s->text - s->used, "; ");
     va_list values;
     va_start(values, format);
-    vprintf(format, values);
+    s->used += (size_t)vsnprintf(s->text + s->used, sizeof s->text - s->used, format, values);
     va_end(values);
 }
 
-static void say_state(bool *begun, const sf_stored_run *run) {
+static void say_state(sentence *s, const sf_stored_run *run) {
     if (run->diverged_step > 0)
-        say_part(begun, "diverged in epoch %zu, step %zu (loss or gradient not finite)", run->diverged_epoch,
+        say_part(s, "diverged in epoch %zu, step %zu (loss or gradient not finite)", run->diverged_epoch,
                  run->diverged_step);
     else if (run->diverged_epoch > 0)
-        say_part(begun, "diverged in the evaluation of epoch %zu (loss not finite)", run->diverged_epoch);
+        say_part(s, "diverged in the evaluation of epoch %zu (loss not finite)", run->diverged_epoch);
     else if (strcmp(run->status, "failed") == 0)
-        say_part(begun, "failed");
+        say_part(s, "failed");
     else if (strcmp(run->status, "running") == 0)
-        say_part(begun, "under way");
+        say_part(s, "under way");
     else if (strcmp(run->status, "pending") == 0)
-        say_part(begun, run->epochs > 0 ? "unfinished" : "no epoch done yet");
+        say_part(s, run->epochs > 0 ? "unfinished" : "no epoch done yet");
 }
 
-static void say_reached(bool *begun, const sf_stored_run *run) {
+static void say_reached(sentence *s, const sf_stored_run *run) {
     const bool over = strcmp(run->status, "done") == 0 || strcmp(run->status, "diverged") == 0;
     if (run->converged_epoch > 0)
-        say_part(begun, "95 %% training accuracy in epoch %zu", run->converged_epoch);
+        say_part(s, "95 %% training accuracy in epoch %zu", run->converged_epoch);
     else if (over)
-        say_part(begun, "95 %% training accuracy not reached in %zu epoch%s", run->epochs, plural(run->epochs));
+        say_part(s, "95 %% training accuracy not reached in %zu epoch%s", run->epochs, plural(run->epochs));
     else
-        say_part(begun, "95 %% training accuracy not reached yet");
-    say_part(begun, "after epoch %zu %.2f %% training, %.2f %% held out", run->epochs, run->train_accuracy,
+        say_part(s, "95 %% training accuracy not reached yet");
+    say_part(s, "after epoch %zu %.2f %% training, %.2f %% held out", run->epochs, run->train_accuracy,
              run->heldout_accuracy);
 }
 
 void print_ending(const sf_stored_run *run, bool with_task) {
-    bool begun = false;
-    printf("%s %s%s%s, seed %lld: ", run->id, with_task ? on_one_line(run->task) : "", with_task ? " " : "",
-           on_one_line(run->attention), (long long)run->seed);
-    say_state(&begun, run);
-    if (run->epochs > 0) say_reached(&begun, run);
+    sentence s = {.used = 0};
+    say_state(&s, run);
+    if (run->epochs > 0) say_reached(&s, run);
     if (run->checkpoint_epoch > 0 && run->checkpoint_epoch == run->epochs)
-        say_part(&begun, "weights %016" PRIx64, run->weights_hash);
+        say_part(&s, "weights %016" PRIx64, run->weights_hash);
     else if (run->checkpoint_epoch > 0)
-        say_part(&begun, "weights of epoch %zu %016" PRIx64, run->checkpoint_epoch, run->weights_hash);
-    putchar('\n');
+        say_part(&s, "weights of epoch %zu %016" PRIx64, run->checkpoint_epoch, run->weights_hash);
+    print_paragraph("%s %s%s%s, seed %lld: %s", run->id, with_task ? on_one_line(run->task) : "", with_task ? " " : "",
+                    on_one_line(run->attention), (long long)run->seed, s.text);
 }

@@ -54,6 +54,7 @@ typedef struct progress {
     size_t kept;                          /* runs that were done before */
     size_t epochs_left, epochs_planned;   /* over all runs */
     int left_width;                       /* of the table's first column */
+    bool without_losses, names_apart;     /* of a table on a narrow terminal */
     sf_epoch last;
     size_t last_run;
 } progress;

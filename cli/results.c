@@ -66,35 +66,57 @@ static void print_speedup(const sf_group *group, bool baseline) {
     printf(" %8s", isfinite(group->speedup) ? text : baseline ? "baseline" : "-");
 }
 
-/* Columns of the table: all side by side, or one table below the other where a terminal is narrower. */
-enum { SPEED = 1, ACCURACY = 2, SPEED_COLUMNS = 57, ACCURACY_COLUMNS = 45 };
+/* Columns of the table: all side by side, or in several tables below one another where a terminal is narrower. */
+enum {
+    RUNS = 1,
+    EPOCHS = 2,
+    HELDOUT = 4,
+    ACCURACY = 8,
+    REST = 16,
+    SPEED = RUNS | EPOCHS | HELDOUT,
+    LATTER = ACCURACY | REST
+};
+enum { PARTS = 5, INDENT = 2 };
+static const size_t part_columns[PARTS] = {16, 21, 21, 23, 21};
 
-static void print_speed(const sf_study *study, size_t i) {
-    const sf_group *group = sf_study_group(study, i);
-    printf(" %7zu", group->converged);
-    for (int q = 0; q < 3; q++) print_epochs(group->quartiles[q], group->longest, 6);
-    print_epochs(group->heldout_median, group->longest, 11);
-    print_speedup(group, is_baseline(study, i));
+typedef struct layout {
+    int name_width;
+    bool names_apart; /* on lines of their own */
+    size_t diverged;  /* columns of the remark at the end of a row */
+} layout;
+
+static size_t columns_of(int parts, const layout *l) {
+    size_t columns = (size_t)l->name_width;
+    for (size_t i = 0; i < PARTS; i++)
+        if ((parts & 1 << i) != 0) columns += part_columns[i];
+    return columns + ((parts & REST) != 0 ? l->diverged : 0);
 }
 
-static void print_group(const sf_study *study, size_t i, int width, int columns) {
+static void print_group(const sf_study *study, size_t i, const layout *l, int parts) {
     const sf_group *group = sf_study_group(study, i);
-    printf("%-*s", width, group->name);
-    if ((columns & SPEED) != 0) printf(" %3zu/%-3zu", group->finished, group->runs);
+    if (l->names_apart) print_indented(INDENT, "%s", group->name);
+    printf("%-*s", l->name_width, l->names_apart ? "" : group->name);
+    if ((parts & RUNS) != 0) printf(" %3zu/%-3zu", group->finished, group->runs);
     if (group->finished == 0) {
         printf("  %s\n", group->begun > 0 ? "not finished" : "not run");
         return;
     }
-    if ((columns & SPEED) != 0) print_speed(study, i);
-    if ((columns & ACCURACY) == 0) {
-        putchar('\n');
-        return;
+    if ((parts & RUNS) != 0) printf(" %7zu", group->converged);
+    for (int q = 0; q < 3 && (parts & EPOCHS) != 0; q++) print_epochs(group->quartiles[q], group->longest, 6);
+    if ((parts & HELDOUT) != 0) {
+        print_epochs(group->heldout_median, group->longest, 11);
+        print_speedup(group, is_baseline(study, i));
     }
-    print_or_dash(" %*.2f", 10, group->last_heldout);
-    print_or_dash(" %*.2f", 11, group->best_heldout);
-    print_or_dash(" %*.1f", 10, group->gap);
-    print_or_dash(" %*.3g", 9, group->epoch_seconds);
-    printf(group->diverged > 0 ? "  %zu diverged\n" : "\n", group->diverged);
+    if ((parts & ACCURACY) != 0) {
+        print_or_dash(" %*.2f", 10, group->last_heldout);
+        print_or_dash(" %*.2f", 11, group->best_heldout);
+    }
+    if ((parts & REST) != 0) {
+        print_or_dash(" %*.1f", 10, group->gap);
+        print_or_dash(" %*.3g", 9, group->epoch_seconds);
+        if (group->diverged > 0) printf("  %zu diverged", group->diverged);
+    }
+    putchar('\n');
 }
 
 static int name_width(const sf_study *study) {
@@ -122,25 +144,56 @@ static void print_question(const sf_study *study, size_t from) {
                     sf_criterion_name(goal, sf_study_criterion(study)), chance);
 }
 
-static void print_head(const sf_study *study, int width, int columns) {
+static void print_head(const sf_study *study, const layout *l, int parts) {
     char brief[SF_CRITERION_SIZE];
     sf_criterion_short(brief, sf_study_criterion(study));
     char epochs[SF_CRITERION_SIZE + 16], heldout[SF_CRITERION_SIZE + 8];
     snprintf(epochs, sizeof epochs, "epochs to %s", brief);
     snprintf(heldout, sizeof heldout, "to %s", brief);
-    printf("%-*s", width, "");
-    if ((columns & SPEED) != 0) printf(" %7s %7s %20s %11s %8s", "runs", "runs", epochs, heldout, "speed-up");
-    if ((columns & ACCURACY) != 0) printf(" %22s %10s %9s", "held-out accuracy, %", "training -", "seconds");
-    printf("\n%-*s", width, "");
-    if ((columns & SPEED) != 0)
-        printf(" %7s %7s %6s %6s %6s %11s %8s", "done", "reached", "25 %", "median", "75 %", "held-out", "per seed");
-    if ((columns & ACCURACY) != 0) printf(" %10s %11s %10s %9s", "last epoch", "best epoch*", "held-out", "per epoch");
+    printf("%-*s", l->name_width, "");
+    if ((parts & RUNS) != 0) printf(" %7s %7s", "runs", "runs");
+    if ((parts & EPOCHS) != 0) printf(" %20s", epochs);
+    if ((parts & HELDOUT) != 0) printf(" %11s %8s", heldout, "speed-up");
+    if ((parts & ACCURACY) != 0) printf(" %22s", "held-out accuracy, %");
+    if ((parts & REST) != 0) printf(" %10s %9s", "training -", "seconds");
+    printf("\n%-*s", l->name_width, "");
+    if ((parts & RUNS) != 0) printf(" %7s %7s", "done", "reached");
+    if ((parts & EPOCHS) != 0) printf(" %6s %6s %6s", "25 %", "median", "75 %");
+    if ((parts & HELDOUT) != 0) printf(" %11s %8s", "held-out", "per seed");
+    if ((parts & ACCURACY) != 0) printf(" %10s %11s", "last epoch", "best epoch*");
+    if ((parts & REST) != 0) printf(" %10s %9s", "held-out", "per epoch");
     putchar('\n');
 }
 
-static void print_table(const sf_study *study, size_t from, size_t to, int width, int columns) {
-    print_head(study, width, columns);
-    for (size_t i = from; i < to; i++) print_group(study, i, width, columns);
+static void print_table(const sf_study *study, size_t from, size_t to, const layout *l, int parts) {
+    print_head(study, l, parts);
+    for (size_t i = from; i < to; i++) print_group(study, i, l, parts);
+}
+
+/* Speed and accuracy side by side, else below one another, else in as many tables as the terminal asks for. Names that
+ * leave too little of its width stand above their rows. */
+static void print_tables(const sf_study *study, size_t from, size_t to, int name_width) {
+    const size_t width = output_width();
+    layout l = {.name_width = name_width};
+    for (size_t i = from; i < to; i++)
+        if (sf_study_group(study, i)->diverged > 0) l.diverged = strlen("  1000 diverged");
+    if (columns_of(SPEED | LATTER, &l) <= width) {
+        print_table(study, from, to, &l, SPEED | LATTER);
+        return;
+    }
+    l.names_apart = columns_of(SPEED, &l) > width && (size_t)name_width > width / 3;
+    if (l.names_apart) l.name_width = INDENT;
+    const bool halves = columns_of(SPEED, &l) <= width && columns_of(LATTER, &l) <= width;
+    for (int part = 0, parts; part < PARTS; part += parts) {
+        int taken = 1 << part;
+        for (parts = 1; part + parts < PARTS; parts++) {
+            const int more = taken | 1 << (part + parts);
+            if (halves ? (more & SPEED) != 0 && (more & LATTER) != 0 : columns_of(more, &l) > width) break;
+            taken = more;
+        }
+        if (part > 0) putchar('\n');
+        print_table(study, from, to, &l, taken);
+    }
 }
 
 static bool is_beyond(const sf_group *group) {
@@ -165,10 +218,10 @@ static void print_marks(const sf_study *study, size_t from, size_t to) {
         seconds += lacks_seconds(group);
         epochs += lacks_epochs(group);
     }
-    printf("* best epoch: chosen on held-out data.");
-    if (beyond > 0) printf(" >%zu: not reached in %zu epochs.", example, example);
-    if (epochs > 0) printf(" -: runs ended too early to tell.");
-    putchar('\n');
+    char not_reached[80] = "";
+    if (beyond > 0) snprintf(not_reached, sizeof not_reached, " >%zu: not reached in %zu epochs.", example, example);
+    print_paragraph("* best epoch: chosen on held-out data.%s%s", not_reached,
+                    epochs > 0 ? " -: runs ended too early to tell." : "");
     if (seconds > 0)
         print_paragraph(
             "Seconds per epoch are not shown for runs under different conditions (CPU, threads, runs at a time).");
@@ -193,11 +246,8 @@ static void print_best_settings(const sf_study *study, size_t from, size_t to) {
 }
 
 static void print_task(const sf_study *study, size_t from, size_t to, int width) {
-    const bool narrow = (size_t)width + SPEED_COLUMNS + ACCURACY_COLUMNS > output_width();
     print_question(study, from);
-    print_table(study, from, to, width, narrow ? SPEED : SPEED | ACCURACY);
-    if (narrow) putchar('\n');
-    if (narrow) print_table(study, from, to, width, ACCURACY);
+    print_tables(study, from, to, width);
     print_marks(study, from, to);
     putchar('\n');
     size_t tests = 0;
@@ -239,16 +289,24 @@ int print_results(const sf_study *study, bool json) {
     return finish_output();
 }
 
-static size_t plot_width(void) {
-    const size_t width = terminal_width(STDOUT_FILENO);
-    return width >= 40 ? width : 80;
+/* Titles and names may be wider than the plot. */
+static void print_plot_line(const char *line, size_t length) {
+    const size_t spaces = strspn(line, " ");
+    if (length <= output_width())
+        printf("%.*s\n", (int)length, line);
+    else
+        print_indented(spaces > 0 ? spaces + 2 : 0, "%.*s", (int)length, line);
 }
 
 static int print_plot(const sf_study *study) {
     char *text;
-    const sf_status status = sf_report_plot(&text, study, plot_width());
+    const sf_status status = sf_report_plot(&text, study, terminal_width(STDOUT_FILENO));
     if (status != SF_OK) return fail(status);
-    fputs(text, stdout);
+    for (const char *line = text; *line != '\0';) {
+        const size_t length = strcspn(line, "\n");
+        print_plot_line(line, length);
+        line += length + (line[length] == '\n');
+    }
     free(text);
     return finish_output();
 }

@@ -102,7 +102,60 @@ static void print_labels(const sf_run_labels *labels) {
     if (*labels->note != '\0') printf("%-16s  %s\n", "", on_one_line(labels->note));
 }
 
+enum { ROW_COLUMNS = 125, COUNTS_COLUMNS = 63, INDENT = 2 };
+
+/* The columns that are counts and results, on a line of their own, or on two where the terminal is narrower still. */
+static void print_counts(const char *seed, const char *status, const char *epochs, const char *converged,
+                         const char *trained, const char *heldout) {
+    const bool two_lines = output_width() < COUNTS_COLUMNS;
+    printf("%*s%10s  %-8s %6s%s", INDENT, "", seed, status, epochs, two_lines ? "\n" : "");
+    printf("%*s %11s %9s %9s\n", two_lines ? INDENT : 0, "", converged, trained, heldout);
+}
+
+static size_t labels_columns(const sf_run_labels *labels) {
+    const size_t row = (*labels->name != '\0' ? 4 + strlen(on_one_line(labels->name)) : 0) +
+                       (*labels->tags != '\0' ? 4 + strlen(on_one_line(labels->tags)) : 0) +
+                       (labels->archived ? strlen("  archived") : 0);
+    return *labels->note != '\0' && output_width() != SIZE_MAX ? output_width() : row; /* a note is long */
+}
+
+static void print_labels_below(const sf_run_labels *labels) {
+    if (*labels->name != '\0') print_indented(INDENT, "%*s\"%s\"", INDENT, "", on_one_line(labels->name));
+    if (*labels->tags != '\0') print_indented(INDENT, "%*s[%s]", INDENT, "", on_one_line(labels->tags));
+    if (labels->archived) print_indented(INDENT, "%*sarchived", INDENT, "");
+    if (*labels->note != '\0') print_indented(INDENT, "%*s%s", INDENT, "", on_one_line(labels->note));
+}
+
+/* On a terminal that is narrower than the table: names above, numbers below. */
+static void print_run_narrowly(listing *shown, const sf_stored_run *run, const sf_run_labels *labels) {
+    char seed[24], epochs[24], converged[24] = "not reached", trained[24] = "-", heldout[24] = "-";
+    if (shown->count++ == 0) {
+        print_indented(INDENT, "%-16s  %-28s %s", "id", "task", "attention");
+        print_counts("seed", "status", "epochs", "converged", "train acc", "held-out");
+    }
+    print_indented(INDENT, "%-16s  %-28s %s", run->id, on_one_line(run->task), on_one_line(run->attention));
+    snprintf(seed, sizeof seed, "%lld", (long long)run->seed);
+    snprintf(epochs, sizeof epochs, "%zu", run->epochs);
+    if (run->converged_epoch > 0) snprintf(converged, sizeof converged, "%zu", run->converged_epoch);
+    if (run->epochs > 0) snprintf(trained, sizeof trained, "%.2f%%", run->train_accuracy);
+    if (run->epochs > 0) snprintf(heldout, sizeof heldout, "%.2f%%", run->heldout_accuracy);
+    print_counts(seed, on_one_line(run->status), epochs, run->epochs > 0 ? converged : "not run", trained, heldout);
+    print_labels_below(labels);
+}
+
+/* Columns of a row: a long name makes it wider. */
+static size_t row_columns(const sf_stored_run *run) {
+    enum { TASK = 28, ATTENTION = 18 };
+    const size_t task = strlen(on_one_line(run->task)), attention = strlen(on_one_line(run->attention));
+    return ROW_COLUMNS + (task > TASK ? task - TASK : 0) + (attention > ATTENTION ? attention - ATTENTION : 0);
+}
+
 static void print_run(listing *shown, const sf_stored_run *run, const sf_run_labels *labels) {
+    const size_t width = output_width();
+    if (width < ROW_COLUMNS || row_columns(run) > width) {
+        print_run_narrowly(shown, run, labels);
+        return;
+    }
     if (shown->count++ == 0)
         printf("%-16s  %-28s %-18s %10s  %-8s %6s %11s %9s %9s\n", "id", "task", "attention", "seed", "status",
                "epochs", "converged", "train acc", "held-out");
@@ -114,7 +167,12 @@ static void print_run(listing *shown, const sf_stored_run *run, const sf_run_lab
         printf("%8.2f%% %8.2f%%", run->train_accuracy, run->heldout_accuracy);
     else
         printf("%9s %9s", "-", "-");
-    print_labels(labels);
+    if (row_columns(run) + labels_columns(labels) <= width) {
+        print_labels(labels);
+        return;
+    }
+    putchar('\n');
+    print_labels_below(labels);
 }
 
 static void show_run(void *context, const sf_stored_run *stored) {

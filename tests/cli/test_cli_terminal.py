@@ -1,6 +1,7 @@
 """What a terminal shows that a pipe does not: a bar that moves, colours, paragraphs broken between words. And plots, which
 show the most different curves where there are too many."""
 import fcntl
+import json
 import os
 import pty
 import re
@@ -127,6 +128,71 @@ class Terminal(Case):
         self.assertEqual(rows[1] + rows[2][1:], rows[0])
         plain = self.good(*words).out.splitlines()
         self.assertIn(rows[0], [line.split() for line in plain])  # a pipe has no width
+
+    def check_width(self, shown, columns):
+        wide = [line for line in shown.split("\n") if len(line) > columns]
+        self.assertEqual(wide, [], f"wider than {columns}")
+
+    def test_long_names_fit(self):
+        """Run lines, tables, the footnote, the plot and its names: no line is wider than the terminal, and nothing is lost."""
+        names = ["full", "topk:5+sink:1/entmax15@rope"]
+        words = ["compare", "even-pairs", "--attention", ",".join(names), "--seeds", "2", *TINY, "--length", "8", "--epochs", "3",
+                 "--plot"]
+        del words[words.index("--length"):words.index("--length") + 2]  # that of TINY
+
+        def cells(text):
+            """What the tables say of each name, in order, however many tables there are; without times."""
+            found, name = {name: [] for name in names}, None
+            for line in text[:text.index("* best epoch")].splitlines():
+                name = next((name for name in names if line.split()[:1] == [name]), name if line.startswith(" ") else None)
+                if name:
+                    found[name] += line.replace(name, "").split()
+            return {name: row[:-1] for name, row in found.items()}
+
+        plain = self.good(*words, "--store", self.folder / "plain", "--out", self.folder / "page.html").out
+        wanted = cells(plain)
+        self.assertEqual([len(row) for row in wanted.values()], [10, 10])
+        for columns in (40, 60, 80, 100):
+            shown = self.on_terminal(*words, "--store", str(columns), columns=columns, streams=("stdout",))  # short paths
+            self.check_width(shown, columns)
+            self.assertEqual(len(re.findall(r"(?m)^ +\d/4  \S+\s+\d+\s+95 % not reached\s+held-out\s+[\d.]+ % after 3$", shown)), 4, shown)
+            self.assertEqual(cells(shown), wanted)
+            self.assertIn("* best epoch: chosen on held-out data. >3: not reached in 3 epochs.", " ".join(shown.split()))
+            self.assertIn("even-pairs: Training accuracy (%), median over seeds 100 |", " ".join(shown.split()))
+
+    def test_epochs_fit(self):
+        for mechanism, seed in (("full", "1"), ("topk:2+sink:1/entmax15@rope", "1"), ("topk:2+sink:1/entmax15@rope", "1,2")):
+            words = ["train", "even-pairs", "--attention", mechanism, "--seed", seed, *TINY, "--epochs", "2"]
+            for columns in (40, 60, 80, 100):
+                store = self.folder / f"{mechanism[:4]}-{seed}-{columns}"
+                shown = self.on_terminal(*words, "--store", store, columns=columns, streams=("stdout",))
+                self.check_width(shown, columns)
+                runs = self.read_runs(store)
+                self.assertEqual(len(re.findall(r"(?m) {5}[12] .*%$", shown)), 2 * len(runs), shown)
+                for run in runs:
+                    self.assertIn(f"{run['train_accuracy']:.2f}%", shown)
+                    self.assertIn(f"{run['heldout_accuracy']:.2f}%", shown)
+                    self.assertIn(f"weights {run['weights']}", " ".join(shown.split()))
+
+    def read_runs(self, store):
+        return json.loads(self.good("runs", "--store", store, "--json").out)
+
+    def test_lists_fit(self):
+        """'runs' and 'doctor' say the same in the same order, in lines that fit."""
+        store = ["--store", self.folder / "runs"]
+        self.good("train", "even-pairs", "--attention", "full,topk:2+sink:1/entmax15@rope", "--seed", "1", *TINY, "--epochs", "2", *store)
+        first, second = (run["id"] for run in self.read_runs(self.folder / "runs"))
+        self.good("runs", "name", first, "a name of some length", *store)
+        self.good("runs", "tag", first, "good", *store)
+        self.good("runs", "note", second, "this is a note that is longer than most terminals are wide, as some are, and says little", *store)
+        for command in ("runs", "doctor"):
+            plain = self.good(command, *store).out
+            self.assertGreater(max(map(len, plain.splitlines())), 80)
+            for columns in (40, 60, 80, 100, 130, 300):
+                shown = self.on_terminal(command, *store, columns=columns, streams=("stdout",))
+                self.check_width(shown, columns)
+                said, wanted = (re.sub(r"[\d.]+ GiB", "", text).split() for text in (shown, plain))  # the disk is not ours alone
+                self.assertEqual(said, wanted)
 
     def test_help_is_broken_between_words(self):
         for command in ("train", "runs", "export"):

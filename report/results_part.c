@@ -171,7 +171,7 @@ static void print_remarks(FILE *out, const sf_group *g) {
 static void print_row(FILE *out, const sf_study *study, size_t i) {
     const sf_group *g = sf_study_group(study, i);
     fprintf(out, "<tr%s><th scope=\"row\">", g->baseline == i ? " class=\"baseline\"" : "");
-    sf_markup_text(out, g->name);
+    sf_markup_name(out, g->name);
     fprintf(out, "</th><td>%zu/%zu</td><td>%zu</td>", g->finished, g->runs, g->converged);
     if (g->finished == 0) {
         fprintf(out, "<td colspan=\"12\">%s</td></tr>\n", g->begun > 0 ? "not finished" : "not run");

@@ -129,7 +129,7 @@ static bool is_named_before(const sf_study *study, size_t i) {
 
 static void print_row(FILE *out, const sf_study *study, const char *name) {
     fputs("<tr><th scope=\"row\">", out);
-    sf_markup_text(out, name);
+    sf_markup_name(out, name);
     fputs("</th>", out);
     for (size_t from = 0, to; from < sf_study_group_count(study); from = to) {
         to = sf_task_end(study, from);

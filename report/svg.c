@@ -89,6 +89,20 @@ void sf_markup_text(FILE *out, const char *text) {
     }
 }
 
+void sf_markup_name(FILE *out, const char *name) {
+    while (*name != '\0') {
+        const size_t part = 1 + strcspn(name + 1, "+/@");
+        char text[64]; /* a longer part in pieces, but no character in two */
+        size_t used = part < sizeof text ? part : sizeof text - 1;
+        while (used < part && used > 1 && (name[used] & 0xC0) == 0x80) used--;
+        memcpy(text, name, used);
+        text[used] = '\0';
+        sf_markup_text(out, text);
+        name += used;
+        if (*name != '\0' && used == part) fputs("<wbr>", out);
+    }
+}
+
 /* "10⁻³" and "5·10⁻³" outside of the range that plain numbers show well. */
 static void tick_text(char out[SF_TICK_SIZE], double tick, bool is_log) {
     static const char *const digits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};

@@ -21,6 +21,9 @@ size_t sf_scale_ticks(double ticks[SF_MOST_TICKS], const sf_scale *scale, size_t
 /* Text of HTML and SVG, with its special characters escaped; bytes that are no UTF-8 become '?'. */
 void sf_markup_text(FILE *out, const char *text);
 
+/* The name of a mechanism in HTML: a narrow column may break it between its parts. */
+void sf_markup_name(FILE *out, const char *name);
+
 /* The number beside a tick. */
 enum { SF_TICK_SIZE = 40 };
 void sf_svg_tick(FILE *out, double tick, bool is_log);

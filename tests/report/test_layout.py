@@ -19,7 +19,7 @@ from harness import Case
 WIDTHS = (390, 768, 1280)
 SCHEMES = ("light", "dark")
 MANY = "full,topk:1,topk:2,topk:3,banded:1,banded:3,block:2,bottomk:2,random:2,topp:0.5,within:1,banded:3+global:1," \
-       "topk:2+sink:1,topk:2+st,blocktopk:2:1"
+       "topk:2+sink:1/entmax15@rope,topk:2+st,blocktopk:2:1"
 
 # Every piece of text that is shown: where, how large, in which colour on what. Sizes are those on the screen: the text of
 # a drawing is scaled with it. Boxes are cut to the table that scrolls them.
@@ -215,6 +215,22 @@ class Pages(Browser, Case):
         self.command("Emulation.setEmulatedMedia", media="print")
         self.addCleanup(self.command, "Emulation.setEmulatedMedia", media="")
         self.assertEqual(shown(), [])
+
+    def test_names_are_broken_between_their_parts(self):
+        for width in WIDTHS:
+            self.look(self.place / "many.html", width)
+            broken = self.js("""const found = [], lines = (node, from, to) => {
+                const range = document.createRange(); range.setStart(node, from); range.setEnd(node, to);
+                return new Set([...range.getClientRects()].map((box) => box.top)).size; };
+              for (const name of document.querySelectorAll("tbody th")) for (const node of name.childNodes)
+                for (const word of node.textContent.matchAll(/\\S+/g))
+                  if (node.nodeType === Node.TEXT_NODE && lines(node, word.index, word.index + word[0].length) > 1) found.push(word[0]);
+              return found;""")
+            self.assertEqual(broken, [], width)
+        high = self.js("""return [...document.querySelectorAll(".matrix tbody th")].map((name) => {
+            const range = document.createRange(); range.selectNodeContents(name);
+            return new Set([...range.getClientRects()].map((box) => box.top)).size; })""")
+        self.assertEqual(set(high), {1}, "a name is broken beside free space")
 
     def visible_tip(self, figure):
         tips = [tip for tip in self.all(".tip", figure) if tip.is_displayed()]

@@ -252,13 +252,15 @@ static void draw_panel(sf_sheet *sheet, const drawing *d, size_t i) {
     sf_sheet_end_panel(sheet);
 }
 
-/* "even-pairs: Training loss. After the last epoch full 0.14, topk:5 0.18." */
-static void describe(char out[SF_ABOUT_SIZE], const drawing *d) {
+/* "even-pairs: Training loss. Median after the last epoch: full 0.14, topk:5 0.18." Of all, or of those of a panel. */
+static void describe(char out[SF_ABOUT_SIZE], const drawing *d, const panel *p) {
+    const size_t count = p != NULL ? p->count : d->count;
     size_t used = (size_t)snprintf(out, SF_ABOUT_SIZE,
                                    "%.300s: %s. Median after the last epoch:", sf_study_group(d->study, d->from)->task,
                                    d->figure->title);
     bool any = false;
-    for (size_t i = 0; i < d->count && used + SF_VARIANT_SIZE + 40 < SF_ABOUT_SIZE; i++) {
+    for (size_t k = 0; k < count && used + SF_VARIANT_SIZE + 40 < SF_ABOUT_SIZE; k++) {
+        const size_t i = p != NULL ? p->series[k] : k;
         const sf_series *s = &d->series[i];
         if (s->epochs == 0) continue;
         used += (size_t)snprintf(out + used, SF_ABOUT_SIZE - used, "%s %s %.3g", any ? "," : "", group_of(d, i)->name,
@@ -273,7 +275,7 @@ static void draw(FILE *out, drawing *d, bool standalone) {
     sf_key keys[SF_MOST_SERIES];
     choose_panels(d);
     choose_scales(d);
-    describe(about, d);
+    describe(about, d, NULL);
     for (size_t i = 0; i < d->count; i++)
         keys[i] = (sf_key){group_of(d, i)->name, sf_figure_style(d->study, d->from, d->series[i].group)};
     sf_sheet sheet = {.out = out,
@@ -285,7 +287,10 @@ static void draw(FILE *out, drawing *d, bool standalone) {
                       .keys = keys,
                       .key_count = d->count};
     sf_sheet_open(&sheet);
-    for (size_t i = 0; i < d->panel_count; i++) draw_panel(&sheet, d, i);
+    for (size_t i = 0; i < d->panel_count; i++) {
+        describe(about, d, &d->panels[i]);
+        draw_panel(&sheet, d, i);
+    }
     sf_sheet_close(&sheet);
 }
 

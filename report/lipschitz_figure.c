@@ -30,6 +30,7 @@ sf_status sf_lipschitz_draw(FILE *out, const sf_landscape *landscape, bool stand
     char names[SF_MOST_SURFACES][SF_SURFACE_NAME_SIZE], titles[SF_LIPSCHITZ_QUANTILES][16], about[SF_ABOUT_SIZE];
     sf_quantile_series series[SF_MOST_SURFACES];
     sf_quantile_figure figure = {.about = about,
+                                 .subject = "Estimated Lipschitz constants of the loss in the largest square",
                                  .x_title = "radius r: the square |x|, |y| ≤ r",
                                  .y_title = "slope of the loss",
                                  .x_high = 0.7 * sf_landscape_surface(landscape, 0)->extent,

@@ -146,8 +146,10 @@ sf_status sf_measured_draw(FILE *out, const sf_measure_history *history, sf_meas
     *d = (drawing){0};
     const sf_status status = open_drawing(d, history, measure);
     if (status == SF_OK) {
-        char percents[SF_LINE_QUANTILES][16], about[SF_ABOUT_SIZE];
+        char percents[SF_LINE_QUANTILES][16], about[SF_ABOUT_SIZE], subject[SF_TITLE_SIZE];
+        snprintf(subject, sizeof subject, "%.100s at the end of training", title);
         sf_quantile_figure figure = {.about = about,
+                                     .subject = subject,
                                      .x_title = "epoch",
                                      .y_title = axis,
                                      .x_high = d->last,

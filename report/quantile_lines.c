@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "report/figure.h"
 #include "report/sheet.h"
 
 enum { MOST_POINTS = 400, MOST_TOGETHER = 6, WIDTH = 300, HEIGHT = 200 };
@@ -66,10 +67,35 @@ static void draw_line(const drawing *d, const sf_frame *at, const sf_quantile_se
     fputs("/></g>\n", out);
 }
 
+static size_t add_value(char out[SF_ABOUT_SIZE], size_t used, const char *name, const sf_quantile_series *s, size_t q) {
+    if (used + SF_VARIANT_SIZE + 40 >= SF_ABOUT_SIZE || s->count == 0) return used;
+    const double last = s->values[s->count - 1][q];
+    if (!isfinite(last)) return used;
+    return used + (size_t)snprintf(out + used, SF_ABOUT_SIZE - used, " %.*s %.3g;", SF_VARIANT_SIZE, name, last);
+}
+
+/* Where the lines of panel i end. */
+static void describe_panel(char out[SF_ABOUT_SIZE], const drawing *d, size_t i) {
+    const sf_quantile_figure *f = d->figure;
+    size_t used = (size_t)snprintf(out, SF_ABOUT_SIZE, "%s:", f->subject);
+    const size_t before = used;
+    for (size_t q = 0; d->by_series && q < SF_LINE_QUANTILES; q++)
+        used = add_value(out, used, f->titles[q], &f->series[i], q);
+    for (size_t s = 0; !d->by_series && s < f->count; s++)
+        used = add_value(out, used, f->series[s].name, &f->series[s], i);
+    if (used == before)
+        snprintf(out + used, SF_ABOUT_SIZE - used, " no values.");
+    else
+        out[used - 1] = '.';
+}
+
 static void draw_panel(drawing *d, size_t i) {
     const sf_quantile_figure *f = d->figure;
     const char *title = d->by_series ? f->series[i].name : f->titles[i];
     sf_frame at = {.x = d->x, .y = d->y};
+    char about[SF_ABOUT_SIZE];
+    describe_panel(about, d, i);
+    d->sheet.about = about;
     sf_sheet_panel(&d->sheet, &at, i, title);
     if (!d->sheet.standalone)
         fprintf(d->sheet.out, " data-first=\"%g\" data-last=\"%g\" data-axis=\"%s\"", d->x.low, d->x.high,

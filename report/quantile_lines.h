@@ -20,6 +20,7 @@ typedef struct sf_quantile_series {
 
 typedef struct sf_quantile_figure {
     const char *about;                     /* for those who do not see it */
+    const char *subject;                   /* of the last value of every line: "Dispersion at the end of training" */
     const char *x_title, *y_title;         /* of the axes */
     const char *titles[SF_LINE_QUANTILES]; /* of the panels: "50 %" */
     double x_low, x_high;

@@ -254,12 +254,13 @@ static sf_status open_drawing(drawing **out, sf_measure condition, const sf_regi
     return status;
 }
 
-/* How many of the points satisfy the condition. */
-static void describe(char out[SF_TITLE_SIZE], const drawing *d) {
+/* How many of the points satisfy the condition: of all, or of those of a panel. */
+static void describe(char out[SF_TITLE_SIZE], const drawing *d, size_t panel) {
     size_t shown = 0, holds = 0;
     for (size_t i = 0; i < d->count; i++) {
-        shown += is_shown(&d->points[i]);
-        holds += is_shown(&d->points[i]) && left_side(d->condition, &d->points[i]) < 1;
+        if (!is_shown(&d->points[i]) || (panel < PANELS && d->points[i].at.percent != percents[panel])) continue;
+        shown++;
+        holds += left_side(d->condition, &d->points[i]) < 1;
     }
     snprintf(out, SF_TITLE_SIZE, "Where condition %c holds, and the runs: it holds at %zu of %zu points.",
              d->condition == SF_CONDITION_W ? 'W' : 'X', holds, shown);
@@ -270,7 +271,7 @@ sf_status sf_region_draw(FILE *out, sf_measure condition, const sf_region_point 
     drawing *d;
     char about[SF_TITLE_SIZE];
     SF_TRY(open_drawing(&d, condition, points, count));
-    describe(about, d);
+    describe(about, d, PANELS);
     sf_sheet sheet = {.out = out,
                       .standalone = standalone,
                       .panels = PANELS,
@@ -279,7 +280,10 @@ sf_status sf_region_draw(FILE *out, sf_measure condition, const sf_region_point 
                       .about = about,
                       .below = KEY_ROW * (int)(name_count(d) + 1) + 10};
     sf_sheet_open(&sheet);
-    for (size_t panel = 0; panel < PANELS; panel++) draw_panel(&sheet, d, panel);
+    for (size_t panel = 0; panel < PANELS; panel++) {
+        describe(about, d, panel);
+        draw_panel(&sheet, d, panel);
+    }
     if (standalone) draw_keys(out, d, sf_sheet_bottom(&sheet));
     sf_sheet_close(&sheet);
     sf_release(d);

@@ -62,9 +62,9 @@ void sf_sheet_panel(sf_sheet *s, sf_frame *frame, size_t i, const char *title) {
     fprintf(s->out, "<svg class=\"figure\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", s->width, s->height);
     if (*title != '\0') {
         sf_markup_text(s->out, title);
-        fputs(i == 0 ? ". " : "", s->out);
+        fputs(". ", s->out);
     }
-    if (i == 0 || *title == '\0') sf_markup_text(s->out, s->about);
+    sf_markup_text(s->out, s->about);
     fputc('"', s->out);
 }
 

@@ -13,7 +13,7 @@ typedef struct sf_sheet {
     bool standalone;
     size_t panels, columns; /* of a file */
     int width, height;      /* of a panel */
-    const char *about;      /* what the figure shows and what was found, for those who do not see it */
+    const char *about;      /* what a file, or the next panel of a page, shows and what was found, in words */
     const sf_key *keys;     /* [key_count], under a file */
     size_t key_count;
     int below; /* pixels at the end of a file for the caller's own remarks */

@@ -232,6 +232,27 @@ class Pages(Browser, Case):
             return new Set([...range.getClientRects()].map((box) => box.top)).size; })""")
         self.assertEqual(set(high), {1}, "a name is broken beside free space")
 
+    def test_panels_are_told_in_words(self):
+        """Every panel of a figure says what was found in it."""
+        for page in ("many", "theory", "regions"):
+            self.look(self.place / f"{page}.html", 1280)
+            panels = self.js("""return [...document.querySelectorAll(".panels svg.figure")].map((svg) => ({
+                label: svg.getAttribute("aria-label"), title: svg.querySelector("text.key").textContent, map: "map" in svg.dataset,
+                points: [svg.querySelectorAll(".mark.holds").length, svg.querySelectorAll(".mark").length],
+                ends: [...svg.querySelectorAll("g.series[data-median]")].map((g) =>
+                  [g.dataset.part ?? g.dataset.name, Number(g.dataset.median.split(" ").at(-1))]) }))""")
+            self.assertGreater(len(panels), 8)
+            for panel in panels:
+                if panel["map"]:
+                    continue
+                with self.subTest(page=page, panel=panel["label"]):
+                    self.assertTrue(panel["label"].startswith(panel["title"] + ". "))
+                    for name, value in panel["ends"]:
+                        told = re.search(rf" {re.escape(name)} ([-+.e\d]+?)[,;.]?(?: |$)", panel["label"])
+                        self.assertAlmostEqual(float(told[1]), value, delta=6e-3 * abs(value))
+                    if panel["points"][1] > 0:
+                        self.assertIn("it holds at {} of {} points.".format(*panel["points"]), panel["label"])
+
     def visible_tip(self, figure):
         tips = [tip for tip in self.all(".tip", figure) if tip.is_displayed()]
         return tips[0] if tips else None

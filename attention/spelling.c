@@ -72,7 +72,7 @@ static sf_status unknown_selector(const char *name) {
 /* `kind`: "extra", after `mark`. */
 static sf_status unknown_part(const char *kind, char mark, const char *name, name_at *names, const char *whole) {
     char quoted[SF_QUOTE_SIZE], quoted_name[SF_QUOTE_SIZE];
-    const char *nearest = sf_text_nearest(name, names, NULL);
+    const char *nearest = sf_suggest(SF_NAMES_MECHANISMS, name, names, NULL);
     sf_text_quote(quoted, whole);
     sf_text_quote(quoted_name, name);
     if (nearest == NULL)

@@ -279,7 +279,7 @@ const cli_verb *find_verb(const char *name) {
 
 static const char *verb_name(const void *unused, size_t i) {
     (void)unused;
-    return i < VERBS ? verbs[i]->name : NULL;
+    return i < VERBS ? verbs[i]->name : i == VERBS ? "--version" : NULL;
 }
 
 static int unknown_verb(const char *word) {

@@ -264,7 +264,18 @@ class Suggestions(Case):
                              (("train", "even-pairs", "--attention", "top-k:5"), "topk"), (("train", "even-pairs", "--attention", "dense"), "full"),
                              (("train", "even-pairs", "--attention", "Sliding_Window:3"), "banded"), (("train", "even-pairs", "--attention", "flash"), "full"),
                              (("train", "even-pairs", "--attention", "full/sofmax"), "softmax"), (("train", "even-pears",), "even-pairs"),
-                             (("train", "xor"), "parity"), (("train", "List-Ops"), "listops")):
+                             (("train", "xor"), "parity"), (("train", "List-Ops"), "listops"),
+                             (("version",), "--version"), (("stats",), "report"),
+                             (("compare", "mqar"), "recall"), (("compare", "copy"), "duplicate-string"), (("compare", "reverse"), "reverse-string"),
+                             (("compare", "sort"), "bucket-sort"), (("data", "addition"), "binary-addition"),
+                             (("compare", "even-pairs,multiplication"), "binary-multiplication"), (("train", "sqrt"), "compute-sqrt"),
+                             (("train", "pairs"), "even-pairs"), (("train", "lisptops"), "listops"),
+                             (("train", "even-pairs", "--lr-decay", "1"), "gamma"), (("train", "even-pairs", "--positional", "1"), "attention"),
+                             (("train", "even-pairs", "--eval-every", "1"), "evaluate-count"), (("train", "even-pairs", "--max-len", "9"), "length"),
+                             (("train", "even-pairs", "--seq-len", "9"), "length"), (("train", "even-pairs", "--vocab-size", "9"), "vocab"),
+                             (("train", "even-pairs", "--test-count", "9"), "heldout-count"), (("train", "even-pairs", "--warmup-epochs", "9"), "warmup"),
+                             (("train", "even-pairs", "--attention", "topk:3@rotary"), "rope"),
+                             (("train", "even-pairs", "--attention", "topk:3+local:2"), "window")):
             with self.subTest(words):
                 self.refused(*words, mentions=(f"did you mean '{meant}",))
 

@@ -27,7 +27,7 @@ static bool is_column(const sf_setting *setting) {
 
 static void write_header(FILE *out) {
     const sf_setting *setting;
-    fputs("run,name,tags,task", out);
+    fputs("run,name,tags,note,task", out);
     for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++)
         if (is_column(setting)) fprintf(out, ",%s", setting->name);
     fputs(",status,epoch,tr-ce,tr-ac,va-ce,va-ac,seconds\n", out);
@@ -74,6 +74,7 @@ static sf_status write_beginning(const exporting *e, FILE *out, const sf_stored_
     fprintf(out, e->json ? "{\"run\":\"%s\"" : "%s", run->id);
     write_field(e, out, "name", labels.name, false);
     write_field(e, out, "tags", labels.tags, false);
+    write_field(e, out, "note", labels.note, false);
     write_field(e, out, "task", run->task, false);
     for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++) {
         char text[SF_TEXT_SIZE];

@@ -1,5 +1,6 @@
 """Living with runs: names, tags, notes, archives, conditions on settings, further seeds, two stores compared, doctor, suggestions."""
 import contextlib
+import csv
 import shutil
 import sqlite3
 import unittest
@@ -97,6 +98,14 @@ class Labels(Living):
         for words in (("name", id, "a\tb"), ("note", id, "a\x01b"), ("tag", id, "a\tb"), ("untag", id, "a\tb")):
             self.refused("runs", *words, "--store", self.store, mentions=("one line",))
             self.assertEqual((self.store / "runs.db").read_bytes(), before)
+
+    def test_notes_are_exported(self):
+        first, second = self.train("full", "--seed", "1,2")
+        self.good("runs", "note", first, "one, \"two\"", "--store", self.store)
+        rows = list(csv.DictReader(self.good("export", "--where", "1", "--format", "csv", "--store", self.store).out.splitlines()))
+        lines = [read_json(line) for line in self.good("export", "--where", "1", "--format", "jsonl", "--store", self.store).out.splitlines()]
+        for found in (rows, lines):
+            self.assertEqual({row["run"]: row["note"] for row in found}, {first: "one, \"two\"", second: ""})
 
     def test_damage_is_noticed(self):
         id, = self.train("full", "--name", "whole")

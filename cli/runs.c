@@ -226,9 +226,9 @@ const cli_verb verb_runs = {
     .details =
         "The column 'converged' is the first epoch with 95 % training accuracy, or as --converged-at says.\n"
         "Columns for --where: id, task, attention, seed, status, epochs, converged_epoch, train_accuracy,\n"
-        "heldout_accuracy, best_epoch, best_accuracy, diverged_epoch, message, isa, name, tags, note, archived,\n"
-        "every setting of a run (lr, train_count, ... with _ for -), settings, environment, earlier_id (the id of\n"
-        "a run in a version that had other ids).\n"
+        "heldout_accuracy, best_epoch, best_heldout_accuracy (or best_accuracy), diverged_epoch, message, isa, name,\n"
+        "tags, note, archived, every setting of a run (lr, train_count, ... with _ for -), settings, environment,\n"
+        "earlier_id (the id of a run in a version that had other ids).\n"
         "The condition may only read the store and compute, for at most 10 seconds.\n"
         "Names, tags and notes are shown in tables, JSON and reports. Archived runs are hidden from these unless\n"
         "--archived is given; nothing of them is deleted. --against says which runs are in both stores, and\n"

@@ -8,7 +8,8 @@ enum { SF_CONDITION_SECONDS = 10 }; /* the help of --where names it, too */
 
 typedef struct sf_condition {
     const sf_database *db;
-    const char *where;
+    const char *where;   /* as the user wrote it */
+    char *text;          /* as SQLite reads it */
     double began, spent; /* when the current step began; seconds of the steps before it */
     int length_before;   /* SQLite's limit on the length of a value */
     bool limited, late;

@@ -25,7 +25,7 @@ static void add_setting(sqlite3_str *sql, const sf_setting *setting) {
 static void make(void) {
     sqlite3_str *sql = sqlite3_str_new(NULL);
     const sf_setting *setting;
-    sqlite3_str_appendall(sql, "(SELECT r.*");
+    sqlite3_str_appendall(sql, "(SELECT r.*, r.best_accuracy AS best_heldout_accuracy"); /* as the JSON names it */
     for (size_t i = 0; (setting = sf_setting_at(i)) != NULL; i++)
         if (setting->home == SF_IN_CONFIG && strcmp(setting->name, "stop-at") != 0 && !is_column_of_runs(setting->name))
             add_setting(sql, setting);

@@ -173,6 +173,21 @@ class Conditions(Living):
         self.assertEqual((settings["lr"], settings["optimizer"], settings["causal"], settings["train-count"]), (0.2, "adam", True, 50))
         names = {row["name"] for row in read_json(self.good("list", "settings", "--json").out)}
         self.assertLessEqual(set(settings), names)
+        for name in settings:
+            column = name.replace("-", "_")
+            self.assertEqual(len(self.rows("--where", f"{column} IS NOT NULL AND runs.{column} = {column.upper()}")), 2, name)
+        for condition, count in (("group='s5'", 2), ("Group = 's5' AND lr > 0.1", 1), ("(group)='a5'", 0), ('"group" = \'s5\'', 2), ("name = 'group'", 0),
+                                 ("`group` = 's5'", 2), ("[group] = 's5'", 2), ("lr > 0 -- group", 2), ("/* group */ group/* */='s5' AND '''group' <> ''", 2),
+                                 ("seed IN (SELECT seed FROM runs GROUP BY seed)", 2), ("1 = (SELECT count(*) FROM labels group /* */ by run)", 0),
+                                 ("'s5' IN (SELECT group FROM runs GROUP  BY group ORDER BY group)", 2), ("\"a\"\" group \" = 1 OR group = 's5'", 2)):
+            with self.subTest(condition):
+                self.assertEqual(len(self.rows("--where", condition)), count)
+        best = self.rows()[fast]["best_heldout_accuracy"]
+        for column in ("best_heldout_accuracy", "best_accuracy"):
+            self.assertIn(fast, self.rows("--where", f"{column} = {best!r}"))
+        for word, meant in (("learning_rate", "lr"), ("mechanism", "attention"), ("batch_size", "batch"), ("train_cuont", "train_count"),
+                            ("best_acuracy", "best_accuracy"), ("runs.learning_rate", "lr"), ("layers", "blocks")):
+            self.refused("runs", "--where", f"{word} = 0.1", "--store", self.store, mentions=("no such column", f"did you mean '{meant}'?"))
         self.refused("runs", "--where", "learning = 1", "--store", self.store, mentions=("no such column",))
         self.refused("runs", "--where", "1) OR (1", "--store", self.store, mentions=("condition",))
         self.refused("runs", "--where", "id IN (DELETE FROM labels RETURNING run)", "--store", self.store, mentions=("where",))

@@ -86,12 +86,24 @@ static bool add_held_spelled(piece *p, filter *f) {
     return good;
 }
 
+/* Controls of two and three bytes: C1, and those that turn the direction of what follows, as U+202E does. */
+static unsigned control_of(const filter *f, size_t size) {
+    const unsigned char *at = f->pending;
+    const unsigned two = (at[0] & 0x1fU) << 6 | (at[1] & 0x3fU);
+    if (size == 2) return two < 0xa0 || two == 0x61c ? two : 0;
+    const unsigned three = size == 3 ? (at[0] & 0xfU) << 12 | (at[1] & 0x3fU) << 6 | (at[2] & 0x3fU) : 0;
+    const bool turns = three == 0x200e || three == 0x200f || (three >= 0x202a && three <= 0x202e) ||
+                       (three >= 0x2066 && three <= 0x2069);
+    return turns ? three : 0;
+}
+
 static bool add_character(piece *p, filter *f) {
     const size_t size = f->held;
+    const unsigned control = size > 1 ? control_of(f, size) : 0;
     f->held = 0;
-    if (size == 2 && f->pending[0] == 0xc2 && f->pending[1] < 0xa0) {
+    if (control > 0) {
         char text[LONGEST];
-        const int spelled = snprintf(text, sizeof text, "\\u%04x", f->pending[1]);
+        const int spelled = snprintf(text, sizeof text, "\\u%04x", control);
         return add(p, text, (size_t)spelled);
     }
     const unsigned char first = f->pending[0];

@@ -5,7 +5,7 @@
 
 const byId = (id) => document.getElementById(id);
 const runs = new Map();
-let version = 0, finished = -1, shown = 100, opened = null, asking = false, askAgain = false;
+let version = 0, finished = -1, shown = 100, opened = null, openedIn = "runs", asking = false, askAgain = false;
 const ROWS = 100, QUEUED = 20;
 
 function element(name, text, className) {
@@ -88,7 +88,8 @@ function drawQueue(all) {
     item.append(opener(run, nameOf(run)));
     return item;
   });
-  if (waiting.length > QUEUED) items.push(element("li", `and ${waiting.length - QUEUED} more`));
+  byId("queue-more").hidden = waiting.length <= QUEUED;
+  byId("queue-more").textContent = `and ${waiting.length - QUEUED} more`;
   replaceRows(byId("queue-list"), items);
 }
 
@@ -215,9 +216,18 @@ async function drawOne(focus) {
   byId("one-title").focus({ preventScroll: true });
 }
 
-function open(id) {
-  opened = id;
+function open(button) {
+  opened = button.dataset.run;
+  openedIn = button.closest("section").id;
   drawOne(true);
+}
+
+/* Back to the row that it was opened from, or where that is gone to the run's other row. */
+function close() {
+  const rows = [openedIn, "runs"].map((section) => document.querySelector(`#${section} button[data-run="${opened}"]`));
+  opened = null;
+  byId("one").hidden = true;
+  (rows.find((button) => button?.checkVisibility()) ?? byId("runs-title")).focus();
 }
 
 /* The report is made anew when runs have ended, but not under the reader's eyes and hands. */
@@ -294,11 +304,11 @@ function listen() {
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button.link[data-run]");
-  if (button) open(button.dataset.run);
+  if (button) open(button);
 });
 byId("filters").addEventListener("submit", (event) => event.preventDefault());
 byId("filters").addEventListener("input", () => { shown = ROWS; drawTable([...runs.values()]); });
 byId("more").addEventListener("click", () => { shown += 5 * ROWS; drawTable([...runs.values()]); });
-byId("one-close").addEventListener("click", () => { opened = null; byId("one").hidden = true; byId("runs-title").scrollIntoView(); });
+byId("one-close").addEventListener("click", close);
 setInterval(renewReport, 1000);
 listen();

@@ -52,13 +52,15 @@ class LivePage(ServeCase):
         seeds = ",".join(str(seed) for seed in range(1, 26))
         words = [PROGRAM, "train", "even-pairs", *TINY, "--epochs", "600", "--attention", "full,topk:3", "--seed", seeds, "--threads", "1", "--store",
                  str(self.store), "--quiet", "--name", "fifty <x-runs>", "--json"]
-        seen, bars, queues = set(), [], []
+        seen, bars, queues, rest = set(), [], [], []
         with subprocess.Popen(words, stdout=subprocess.DEVNULL) as training:
             deadline = time.monotonic() + 300
             while time.monotonic() < deadline and training.poll() is None:
                 seen.add(self.text("#state"))
                 bars += self.js("return [...document.querySelectorAll('#running progress')].map((bar) => bar.value / bar.max)")
                 queues.append(self.js("return document.querySelectorAll('#queue-list li').length"))
+                rest.append(self.js("""const more = document.getElementById("queue-more"), items = [...document.querySelectorAll("#queue-list li")];
+                    return [items.length, items.filter((item) => item.querySelector("button")).length, more.hidden ? "" : more.textContent]"""))
                 time.sleep(0.1)
             self.assertEqual(training.wait(timeout=60), 0)
         self.wait_for("the end of the study on the page", lambda: self.text("#state").startswith("50 of 50 runs are over"))
@@ -66,6 +68,10 @@ class LivePage(ServeCase):
         self.assertTrue(any("under way" in text and "waiting" in text for text in seen), seen)
         self.assertTrue(any(0 < bar < 1 for bar in bars), bars)
         self.assertGreater(max(queues), 10)
+        for numbered, waiting, more in rest:
+            self.assertEqual(numbered, waiting, "what is numbered is not a run")
+            self.assertRegex(more, r"^(and [1-9]\d* more)?$" if numbered == 20 else "^$")
+        self.assertTrue(any(more for _, _, more in rest), "more than 20 were waiting")
         self.wait_for("the report of the whole study",
                       lambda: "25" in self.text("#report-parts") and self.js("return document.querySelectorAll('#report-parts svg.figure').length") > 0)
         self.assertTrue(self.js("return window.neverReloaded"))
@@ -101,6 +107,22 @@ class LivePage(ServeCase):
         low, _, high = self.js("return [...document.querySelectorAll('#one-curves svg')[0].querySelectorAll('text')].slice(0, 3).map((text) => Number(text.textContent))")
         values = [row[name] for row in run["curve"] for name in ("tr-ac", "va-ac")]
         self.assertEqual((low, high), (min(values) // 10 * 10, max(-(-max(values) // 10) * 10, min(values) // 10 * 10 + 10)))
+        self.check_console()
+
+    def test_closing_leads_back(self):
+        """A run that is closed gives the focus back to the row it was opened from, or where that is filtered out to the heading."""
+        run, other = self.train("--attention", "full,topk:3", "--seed", "1")
+        self.serve()
+        self.open()
+        focus = "return document.activeElement.dataset.run ?? document.activeElement.id"
+        for closed, filtered, back in ((run, "", run["id"]), (other, "", other["id"]), (other, "nothing has this", "runs-title")):
+            self.wait_for("the row", lambda closed=closed: self.js("return document.querySelector(arguments[0])", f"#runs button[data-run='{closed['id']}']"))
+            self.browser.find_element("css selector", f"#runs button[data-run='{closed['id']}']").send_keys(test_browser.Keys.ENTER)
+            self.wait_for("the run", lambda closed=closed: closed["id"] in self.text("#one-title") and self.js(focus) == "one-title")
+            self.browser.find_element("id", "filter-text").send_keys(filtered)
+            self.browser.find_element("id", "one-close").send_keys(test_browser.Keys.ENTER)
+            self.assertEqual(self.js(focus), back)
+            self.assertTrue(self.js("const box = document.activeElement.getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight"))
         self.check_console()
 
     def test_text_can_be_read(self):

@@ -183,10 +183,11 @@ class BadUsage(Cli):
                       ["train", "parity", "--lr", "a\nb"], ["train", "parity", "--attention", "a\nb"],
                       ["solve", "parity", "a\nb"], ["parity", "a\nb"], ["train", "tsv:a\nb"],
                       ["data", "parity", "--out", "a\nb/c"], ["\x1b[31mred"], ["train", "-\x1b[31mred"],
-                      ["parity", "\x1b[31mred"]):
+                      ["parity", "\x1b[31mred"], ["der\u202ef\u2066gh\u009bi"]):
             with self.subTest(words):
                 result = self.refused(*words, codes=(1, 2) if "--out" in words else (2,))
-                self.assertNotIn("\x1b", result.err)
+                for control in "\x1b\u202e\u2066\u009b":
+                    self.assertNotIn(control, result.err)
 
     def test_nearest_name(self):
         for typed, meant in [("even-pair", "even-pairs"), ("evenpairs", "even-pairs"), ("list-ops", "listops"),

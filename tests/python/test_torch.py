@@ -80,7 +80,7 @@ class Operator(unittest.TestCase):
     def test_float_against_double(self):
         for mechanism in MECHANISMS:
             for shape in ((2, 3, 13, 8), (130, 20), (1, 1, 1, 3), (3, 97, 5)):
-                if "rope" in mechanism and shape[-1] % 2 or "global" in mechanism and shape[-2] < 3:
+                if "global" in mechanism and shape[-2] < 3:
                     continue
                 with self.subTest(mechanism=mechanism, shape=shape):
                     single = drawn(*shape)
@@ -166,8 +166,6 @@ class Operator(unittest.TestCase):
             attention(q, k, v, "full", scale=-1.0)
         with self.assertRaises(ValueError):
             attention(q, k, v, "kmeans:3:2", is_causal=True)
-        with self.assertRaises(ValueError):
-            attention(*(x[..., :3] for x in (q, k, v)), "full@rope")
 
 
 class OnGpu(unittest.TestCase):

@@ -34,7 +34,7 @@ def _spell(value: Any) -> str:
 # What the commands take besides the settings of runs: obeyed here, or refused with what to do instead.
 _OBEYED = {"train": {"threads", "device", "checkpoint-seconds", "every", "name", "plugin"}}
 _OBEYED["compare"] = _OBEYED["train"] | {"seeds", "add-seeds"}
-_ON_SEVERAL_PROCESSES = "runs on several processes are for the program: 'mpirun semfocus train' or 'srun semfocus compare'"
+_ON_SEVERAL_PROCESSES = "the program trains on several processes: 'mpirun semfocus train', 'srun semfocus compare'"
 _INSTEAD = {
     "seeds": "train() takes the seeds themselves: seed=[1, 2, 3]",
     "add-seeds": "only compare() adds seeds; train() takes the seeds themselves: seed=[1, 2, 3]",
@@ -152,10 +152,10 @@ def train(task: str, *, store: str | os.PathLike[str] = "semfocus-runs", progres
           callback: Callback | None = None, **settings: Any) -> Run | list[Run]:
     """Trains what is missing and returns the run, or a list of runs if a setting is a list.
 
-    Settings are those of 'semfocus train --help', with underscores; what makes no sense in Python is refused. Finished runs are found in the store, unfinished
-    ones continue. Ctrl-C writes a checkpoint and raises KeyboardInterrupt; so does an exception of ``callback``, which
-    is called in this thread with a dict for every event ("kind" is "started", "step", "epoch", "finished", "stopped",
-    "failed" or "note").
+    Settings are those of 'semfocus train --help', with underscores; those that only the program obeys are refused.
+    Finished runs are found in the store, unfinished ones continue. Ctrl-C writes a checkpoint and raises
+    KeyboardInterrupt; so does an exception of ``callback``, which is called in this thread with a dict for every event
+    ("kind" is "started", "step", "epoch", "finished", "stopped", "failed" or "note").
 
     >>> run = train("even-pairs", attention="topk:3", seed=1, store=STORE, **SMALL)
     >>> run["epochs"], run["status"]

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET
 import zlib
 from pathlib import Path
 
-from page import OPTIONS, run
+from page import OPTIONS, make_up, run
 from test_browser import Browser, ActionChains, Keys, contrast
 from harness import Case
 
@@ -206,6 +206,20 @@ class Pages(Browser, Case):
             self.wait_for(lambda scroll=scroll: self.js("return arguments[0].scrollLeft", scroll) > 0)
             name = self.js("return arguments[0].querySelector('tbody th').getBoundingClientRect().left", scroll)
             self.assertGreaterEqual(name, 0, "the names scroll away")
+
+    def test_long_labels_of_axes(self):
+        """Losses that differ in their fifth digit: the labels are clear of the axis title, and within the drawing."""
+        words = ["even-pairs", "--attention", "full,topk:2", "--seeds", "2", *OPTIONS, "--store", self.folder / "runs"]
+        assert run("compare", *words, "--out", self.folder / "page.html").code == 0
+        make_up(self.folder / "runs", lambda made: [(0.69314 + 1e-5 * epoch, 50.0, 0.69314, 50.0) for epoch in range(9)])
+        assert run("report", "--store", self.folder / "runs", "--out", self.folder / "page.html").code == 0
+        for width in WIDTHS:
+            self.look(self.folder / "page.html", width)
+            texts = self.js(TEXTS)
+            self.assertTrue([text for text in texts if re.fullmatch(r"0\.\d{5}", text["text"])], "no long label")
+            self.assertEqual([(one["text"], other["text"]) for one, other in touching(texts)][:3], [], width)
+            left = self.js("return [...document.querySelectorAll('svg.figure')].map((svg) => svg.getBoundingClientRect().left)")
+            self.assertEqual([text["text"] for text in texts if text["drawn"] and text["left"] < min(left) - 1], [])
 
     def test_paper_does_not_scroll(self):
         """What only helps on a screen is not printed."""

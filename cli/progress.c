@@ -75,6 +75,7 @@ static void fit_table(progress *shown) {
     const size_t columns = shown->without_losses ? ACCURACIES : ALL_COLUMNS;
     if (name + columns <= width) return;
     shown->names_apart = !is_bar;
+    if (shown->names_apart) shown->without_losses = INDENT + ALL_COLUMNS > width;
     shown->left_width = !is_bar ? INDENT : width > columns + SHORTEST_BAR ? (int)(width - columns) : SHORTEST_BAR;
 }
 

@@ -2,7 +2,7 @@
  *
  * It trusts nobody. A page of another site that guesses the port fails at the Host header (its own name, even if that
  * resolves to this machine) and at the token; a program of another user fails at the token. There are no files: the
- * paths are a table. Connections, their memory and their idle time are limited. */
+ * paths are a table. Connections, their memory, their idle time and the time of a request are limited. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -17,13 +17,16 @@
 #include "base/text.h"
 #include "report/page.h"
 #include "semfocus/serve.h"
+#include "serve/deadlines.h"
 #include "serve/live.h"
 #include "store/store.h"
 
 enum {
     MOST_CONNECTIONS = 64,
+    MOST_PLACES = 128,        /* for deadlines: also of connections that are just ending */
     MOST_STREAMS = 24,        /* connections that stay open for news */
     IDLE_SECONDS = 10,        /* until a connection that says nothing is closed */
+    REQUEST_SECONDS = 10,     /* until a request is complete, or its connection is closed */
     NEWS_SECONDS = 5,         /* between two signs of life on a quiet stream */
     CONNECTION_BYTES = 32768, /* for a request */
     STACK_BYTES = 1 << 20,
@@ -35,6 +38,7 @@ extern const char sf_live_html[], sf_live_css[], sf_live_js[]; /* live.html, liv
 struct sf_server {
     struct MHD_Daemon *daemon;
     sf_live *live;
+    sf_deadlines *deadlines;
     char token[TOKEN_DIGITS + 1], url[96];
     atomic_uint port; /* 0: not known yet */
     atomic_int streams;
@@ -232,10 +236,34 @@ static const char *behind_token(const sf_server *server, const char *path) {
     return difference == 0 && path[1 + TOKEN_DIGITS] == '/' ? path + TOKEN_DIGITS + 2 : NULL;
 }
 
+static sf_deadline *deadline_of(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
+static void note_connection(void *context, struct MHD_Connection *connection, void **deadline,
+                            enum MHD_ConnectionNotificationCode code) {
+    sf_server *server = context;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        sf_deadline_end(*deadline);
+        return;
+    }
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    *deadline = info != NULL ? sf_deadline_begin(server->deadlines, info->connect_fd) : NULL;
+}
+
+static void note_answered(void *context, struct MHD_Connection *connection, void **request,
+                          enum MHD_RequestTerminationCode how) {
+    (void)context, (void)request, (void)how;
+    sf_deadline_renew(deadline_of(connection));
+}
+
+/* Called when the headers of a request are complete. */
 static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *path, const char *method,
                               const char *version, const char *upload, size_t *upload_size, void **request) {
     sf_server *server = context;
     (void)version, (void)upload, (void)upload_size, (void)request;
+    sf_deadline_pause(deadline_of(connection));
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
         return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n");
     if (!is_our_host(server, connection))
@@ -273,12 +301,13 @@ static sf_status listen_on(sf_server *server, uint16_t port) {
     const unsigned flags =
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ERROR_LOG;
     errno = 0;
-    server->daemon =
-        MHD_start_daemon(flags, port, NULL, NULL, answer, server, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
-                         MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_SOCK_ADDR,
-                         (struct sockaddr *)&address, MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                         (size_t)CONNECTION_BYTES, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_END);
+    server->daemon = MHD_start_daemon(
+        flags, port, NULL, NULL, answer, server, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
+        MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, note_connection,
+        server, MHD_OPTION_NOTIFY_COMPLETED, note_answered, server, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES,
+        MHD_OPTION_END);
     if (server->daemon == NULL)
         return sf_fail(SF_IO_ERROR, "cannot listen on port %u of this machine: %s; give another --port, or none", port,
                        errno != 0 ? strerror(errno) : "the server did not start");
@@ -297,6 +326,7 @@ sf_status sf_server_start(sf_server **out, const char *folder, uint16_t port) {
     SF_TRY(SF_NEW(&server, 1));
     sf_status status = make_token(server->token);
     if (status == SF_OK) status = sf_live_open(&server->live, folder);
+    if (status == SF_OK) status = sf_deadlines_open(&server->deadlines, MOST_PLACES, REQUEST_SECONDS);
     if (status == SF_OK) status = listen_on(server, port);
     if (status == SF_OK)
         *out = server;
@@ -313,6 +343,7 @@ void sf_server_stop(sf_server *server) {
     if (server == NULL) return;
     if (server->live != NULL) sf_live_stop(server->live); /* streams end, so that their threads do */
     if (server->daemon != NULL) MHD_stop_daemon(server->daemon);
+    sf_deadlines_close(server->deadlines);
     if (server->live != NULL) sf_live_close(server->live);
     sf_release(server);
 }

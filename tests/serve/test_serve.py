@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -241,6 +242,50 @@ class Refusals(ServeCase):
             self.wait_for("an answer", lambda: self.answers(), seconds=60)
             for connection in silent:
                 connection.close()
+
+    def test_a_request_has_to_be_complete_in_time(self):
+        """Who sends a byte now and then is never idle, and may not keep others out."""
+        beginnings = (b"GET / HTTP/1.1\r\nHost: ", b"G", b"GET /", f"GET /{self.token}/ HTTP/1.1\r\nX: ".encode())
+        slow = [socket.create_connection(("127.0.0.1", self.port), timeout=40) for _ in range(64)]
+        ends = threading.Event()
+
+        def drip():
+            while not ends.wait(1):
+                for connection in slow:
+                    try:
+                        connection.send(b"a")
+                    except OSError:
+                        pass
+        dripping = threading.Thread(target=drip)
+        try:
+            for i, connection in enumerate(slow):
+                connection.sendall(beginnings[i % len(beginnings)])
+            dripping.start()
+            self.assertFalse(self.answers())  # they take all the places
+            self.wait_for("an answer", self.answers, seconds=30)
+            for connection in slow:
+                connection.settimeout(30)
+                try:
+                    while connection.recv(4096):
+                        pass
+                except ConnectionResetError:
+                    pass
+        finally:
+            ends.set()
+            dripping.join()
+            for connection in slow:
+                connection.close()
+        self.assertIsNone(self.server.poll())
+
+    def test_a_request_in_pieces_and_a_long_answer(self):
+        host = f"Host: 127.0.0.1:{self.port}\r\n\r\n".encode()
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as news:
+            for piece in (b"GET /", self.token.encode(), b"/events HTTP/1.1\r\n", host):
+                news.sendall(piece)
+                time.sleep(1.5)
+            end = time.monotonic() + 13  # longer than a request may take
+            while time.monotonic() < end:
+                self.assertNotEqual(news.recv(4096), b"")  # a sign of life every 5 s
 
     def answers(self):
         try:

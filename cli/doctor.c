@@ -89,6 +89,14 @@ static void name_folder(char out[SF_PATH_SIZE], const char *store) {
         slash[slash == out] = '\0';
 }
 
+/* What is there may be something else; nothing more can be said of it then. */
+static bool is_folder_or_nothing(diagnosis *d, const char *folder) {
+    struct stat about;
+    if (stat(folder, &about) != 0 || S_ISDIR(about.st_mode)) return true;
+    add(d, PROBLEM, "store", "name another store with --store", "'%s' is not a folder, which a store needs", folder);
+    return false;
+}
+
 static void look_at_disk(diagnosis *d, const char *folder) {
     static const double least = 1 << 28; /* bytes: below that, a study soon ends with a full disk */
     struct statvfs disk;
@@ -183,8 +191,10 @@ static int run(const cli_request *request) {
     name_folder(folder, request->options.store);
     look_at_cpu(&d);
     look_at_parts(&d);
-    look_at_store(&d, request->options.store);
-    look_at_disk(&d, folder);
+    if (is_folder_or_nothing(&d, folder)) {
+        look_at_store(&d, request->options.store);
+        look_at_disk(&d, folder);
+    }
     look_at_limits(&d);
     const int code = request->options.json ? print_json(json_pack("{s:s, s:b, s:O}", "version", SF_VERSION, "usable",
                                                                   d.problems == 0, "findings", d.rows))

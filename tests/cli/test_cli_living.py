@@ -275,6 +275,17 @@ class Doctor(Case):
         missing = run("doctor", "--json", "--store", Path("/nonexistent/folder/runs"))
         self.assertEqual(missing.code, 1)
 
+    def test_a_file_is_no_store(self):
+        """One sentence that fits, and nothing about its permissions."""
+        study = self.write("s.ini", "task = parity\n")
+        for store in (study, study / "runs"):
+            result = run("doctor", "--json", "--store", store)
+            found = read_json(result.out)
+            self.assertEqual((result.code, found["usable"]), (1, False))
+            rows = [row for row in found["findings"] if row["name"] in ("store", "disk", "permissions")]
+            self.assertEqual([(row["name"], row["state"], row["remedy"]) for row in rows], [("store", "problem", "name another store with --store")])
+            self.assertEqual(rows[0]["finding"], f"'{study}' is not a folder, which a store needs")
+
 
 class Suggestions(Case):
     def test_nearest_and_synonyms(self):

@@ -1,10 +1,13 @@
 /* In place of io/sentencepiece.cpp where the library was not found. */
 #include "io/sentencepiece.h"
 
+#include "base/rebuild.h"
+
 static sf_status absent(void) {
-    return sf_fail_on(SF_UNSUPPORTED, "tokenizer",
-                      "this semfocus was built without SentencePiece, which tokenizers unigram and bpe and their files "
-                      "need; install libsentencepiece-dev and build it again, or use byte, char or word");
+    return sf_fail_on(
+        SF_UNSUPPORTED, "tokenizer",
+        "this semfocus was built without SentencePiece, which tokenizers unigram and bpe and their files "
+        "need; install libsentencepiece-dev, then " SF_REBUILD_WITH("SENTENCEPIECE") ", or use byte, char or word");
 }
 
 sf_status sf_pieces_train(sf_bytes *file, const char *type, size_t vocab, const char *text, size_t size) {

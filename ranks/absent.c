@@ -1,5 +1,6 @@
 /* A build without MPI: every process is alone. */
 #include "base/memory.h"
+#include "base/rebuild.h"
 #include "ranks/launcher.h"
 #include "ranks/post.h"
 #include "semfocus/ranks.h"
@@ -9,7 +10,7 @@ sf_status sf_ranks_start(void) {
     if (launcher == NULL) return SF_OK;
     return sf_fail(SF_UNSUPPORTED,
                    "%s started several processes, but this program was built without MPI; install libopenmpi-dev or "
-                   "libmpich-dev and build it again, or start it without a launcher",
+                   "libmpich-dev, then " SF_REBUILD_WITH("MPI") ", or start it without a launcher",
                    launcher);
 }
 

@@ -1,12 +1,14 @@
 """Living with runs: names, tags, notes, archives, conditions on settings, further seeds, two stores compared, doctor, suggestions."""
 import contextlib
 import csv
+import os
 import shutil
 import sqlite3
+import subprocess
 import unittest
 from pathlib import Path
 
-from harness import TINY, Case, StoreCase, read_json, run
+from harness import ROOT, TINY, Case, StoreCase, read_json, run
 import seal
 
 
@@ -285,6 +287,16 @@ class Doctor(Case):
             rows = [row for row in found["findings"] if row["name"] in ("store", "disk", "permissions")]
             self.assertEqual([(row["name"], row["state"], row["remedy"]) for row in rows], [("store", "problem", "name another store with --store")])
             self.assertEqual(rows[0]["finding"], f"'{study}' is not a folder, which a store needs")
+
+    def test_how_to_get_a_part(self):
+        """A build of pip is renewed by pip."""
+        built = self.folder / "parts.o"
+        for define, part_of in (("-DSF_IS_PYTHON_PACKAGE", "SEMFOCUS_{}=ON pip install . in the source tree"), ("-DNOT_OF_PIP", "configure and build again")):
+            subprocess.run([os.environ.get("CC", "cc"), "-std=c17", define, *(f"-DSF_WITH_{part}=0" for part in ("CUDA", "NCCL", "MPI", "HTTP", "SENTENCEPIECE")),
+                            "-I", ROOT, "-I", ROOT / "include", "-c", "-o", built, ROOT / "train" / "build_parts.c"], check=True, capture_output=True)
+            for package, part in (("the CUDA toolkit (nvcc)", "CUDA"), ("libnccl-dev beside the CUDA toolkit", "CUDA"),
+                                  ("libopenmpi-dev or libmpich-dev", "MPI"), ("libmicrohttpd-dev", "HTTP"), ("libsentencepiece-dev and g++", "SENTENCEPIECE")):
+                self.assertIn(f"install {package}, then {part_of.format(part)}\0".encode(), built.read_bytes())
 
 
 class Suggestions(Case):

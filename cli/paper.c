@@ -418,10 +418,32 @@ static int tell_each(const named_entries *named, sf_store *store, const cli_requ
     return rows != NULL ? print_json(rows) : finish_output();
 }
 
+/* At the scale of the request, if the store has finished runs of the entry; formulas need none. */
+static int draw_entry(size_t entry, sf_store *store, const cli_request *request) {
+    const sf_options *options = &request->options;
+    const sf_paper_info info = sf_paper_describe(entry, (sf_paper_scale)options->scale);
+    sf_paper *paper;
+    sf_status status = open_entry(&paper, entry, (sf_paper_scale)options->scale, request);
+    if (status != SF_OK) return fail(status);
+    status = sf_paper_judge(paper, store);
+    int code = status == SF_OK ? EXIT_DONE : fail(status);
+    if (code == EXIT_DONE && (info.is_formula || sf_paper_result_of(paper)->finished > 0))
+        code = write_figures(paper, info.id, store, options);
+    sf_paper_close(paper);
+    return code;
+}
+
+static int draw_each(const named_entries *named, sf_store *store, const cli_request *request) {
+    int code = check_figures(&request->options);
+    for (size_t i = 0; i < named->count && code == EXIT_DONE; i++) code = draw_entry(named->entries[i], store, request);
+    return code;
+}
+
 static int tell_all(sf_store *store, const cli_request *request) {
     named_entries named;
     int code = find_named(&named, request);
     if (code == EXIT_DONE) code = (*request->options.out != '\0' ? write_page : tell_each)(&named, store, request);
+    if (code == EXIT_DONE && *request->options.figures != '\0') code = draw_each(&named, store, request);
     free(named.entries);
     return code;
 }
@@ -438,8 +460,8 @@ static int run(const cli_request *request) {
     const char *what = request->words[0];
     if (strcmp(what, "status") != 0 && *request->options.out != '\0')
         return fail_usage("out has no effect without 'paper status'; leave it out");
-    if (strcmp(what, "run") != 0 && *request->options.figures != '\0')
-        return fail_usage("figures has no effect without 'paper run'; leave it out");
+    if (strcmp(what, "list") == 0 && *request->options.figures != '\0')
+        return fail_usage("figures has no effect with 'paper list'; leave it out");
     if (strcmp(what, "run") != 0 && *request->options.text != '\0')
         return fail_usage("text has no effect without 'paper run', which remembers it; leave it out");
     if (strcmp(what, "run") != 0 && sf_options_given(&request->options, "shard"))
@@ -454,7 +476,8 @@ static int run(const cli_request *request) {
 
 const cli_verb verb_paper = {
     .name = "paper",
-    .usage = "list | run ID... [--figures DIR] | status [ID...] [--out FILE.md]   [--scale smoke|laptop|paper]",
+    .usage = "list | run ID... [--figures DIR] | status [ID...] [--out FILE.md] [--figures DIR]   "
+             "[--scale smoke|laptop|paper]",
     .summary = "list, run and judge every figure, table and claim of the paper, and questions beyond it",
     .details =
         "list shows every entry: the figure's curves, what the paper says, what we compare, and how long its missing\n"
@@ -463,7 +486,8 @@ const cli_verb verb_paper = {
         "each entry's figures as SVG and CSV into DIR/ID. status shows the verdicts so far, of all entries or of "
         "those\n"
         "that are named, from the store alone: at the scale that --scale names, otherwise at laptop and every other\n"
-        "scale that has runs; with --out as Markdown. Entries open-... ask what the paper does not.\n"
+        "scale that has runs; with --out as Markdown, with --figures also as figures, at one scale. Entries open-...\n"
+        "ask what the paper does not.\n"
         "Figures 19 and 20 and open-pretraining read a text, which run --text names and the store remembers.\n"
         "A difference that is not significant neither agrees nor disagrees. Figures 21 and 22 are formulas and need\n"
         "no run.\n"

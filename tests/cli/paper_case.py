@@ -17,6 +17,13 @@ class Paper(StoreCase):
         rows = json.loads(self.paper("status", "--json", *words).out)
         return {(row["id"], row["scale"]): row for row in rows}
 
+    def assert_status_draws_the_same(self, folder, *words):
+        again = self.folder / "again"
+        self.paper("status", *words, "--figures", again)
+        files = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")}
+        self.assertTrue(files)
+        self.assertEqual({path.relative_to(again): path.read_bytes() for path in again.rglob("*.*")}, files)
+
     def check_speedup_in_loss(self, found, ours, full):
         """Against a brute force over two median curves."""
         epochs = len(full)

@@ -297,6 +297,7 @@ class Formulas(Paper):
             self.assertEqual(svg.count("δs = "), len(DISPERSIONS))
             self.assertEqual(svg.count("β = "), len(BETAS) if condition == "x" else 0)
         self.assertFalse(self.store.exists())
+        self.assert_status_draws_the_same(folder, *FORMULAS)
 
 
 class Smoke(Paper):
@@ -329,6 +330,9 @@ class Smoke(Paper):
         self.assertEqual(before, after)
         rows = self.listed("smoke")
         self.assertEqual([rows[entry]["seconds_left"] for entry in entries], [0] * len(entries))
+        drawn = "fig-9", "open-sharpness", "--scale", "smoke"
+        self.paper("run", *drawn, "--figures", self.folder / "figures")
+        self.assert_status_draws_the_same(self.folder / "figures", *drawn, "fig-19")  # which has no runs
 
     def test_the_table_agrees_with_analyze(self):
         row, = self.run_smoke("tab-6")

@@ -56,17 +56,42 @@ static void example_numbers(char out[64], bool takes_k, const sf_argument *argum
     }
 }
 
-static sf_status unknown_selector(const char *name) {
-    char quoted[SF_QUOTE_SIZE], numbers[64];
-    sf_text_quote(quoted, name);
+/* A mechanism with the weighting or score transform that is called `name`: "full/entmax15", "full@rope". */
+static bool example_with_part(char out[SF_SPELLING_SIZE], const char *name) {
+    char numbers[64];
+    const sf_weighting *weighting = sf_weighting_named(name);
+    const sf_score_transform *transform = sf_score_transform_named(name);
+    if (weighting == NULL && transform == NULL) return false;
+    example_numbers(numbers, false, weighting != NULL ? weighting->arguments : transform->arguments);
+    snprintf(out, SF_SPELLING_SIZE, "full%c%s%s", weighting != NULL ? '/' : '@', name, numbers);
+    return true;
+}
+
+static bool example_with_extra(char out[SF_SPELLING_SIZE], const char *name) {
+    const sf_selector *extra = sf_extra_named(name);
+    if (extra == NULL) return false;
+    snprintf(out, SF_SPELLING_SIZE, "topk:5+%s%s", name, extra->takes_k ? ":1" : "");
+    return true;
+}
+
+/* The selector that was probably meant. */
+static bool example_near(char out[SF_SPELLING_SIZE], const char *name) {
+    char numbers[64];
     const char *nearest = sf_suggest(SF_NAMES_MECHANISMS, name, selector_name, NULL);
-    if (nearest == NULL)
-        return sf_fail(SF_BAD_INPUT, "unknown attention '%s'; 'semfocus list attention' names them all", quoted);
+    if (nearest == NULL) return false;
     const sf_selector *selector = sf_selector_named(nearest);
     example_numbers(numbers, selector->takes_k, selector->arguments);
-    return sf_fail(SF_BAD_INPUT,
-                   "unknown attention '%s'; did you mean '%s%s'? 'semfocus list attention' names them all", quoted,
-                   nearest, numbers);
+    snprintf(out, SF_SPELLING_SIZE, "%s%s", nearest, numbers);
+    return true;
+}
+
+static sf_status unknown_selector(const char *name) {
+    char quoted[SF_QUOTE_SIZE], example[SF_SPELLING_SIZE];
+    sf_text_quote(quoted, name);
+    if (!example_with_part(example, name) && !example_near(example, name) && !example_with_extra(example, name))
+        return sf_fail(SF_BAD_INPUT, "unknown attention '%s'; 'semfocus list attention' names them all", quoted);
+    return sf_fail(SF_BAD_INPUT, "unknown attention '%s'; did you mean '%s'? 'semfocus list attention' names them all",
+                   quoted, example);
 }
 
 /* `kind`: "extra", after `mark`. */

@@ -89,9 +89,13 @@ static void weightings_have_one_name(void **state) {
         assert_string_equal(text, spellings[i][1]);
         assert_memory_equal(&again, &attention, sizeof again);
     }
-    static const char *const near[][2] = {{"topk:5+sinc:1", "sink"},   {"full/sigmoyd", "sigmoid"},
-                                          {"full@ropes", "rope"},      {"topkk:5", "topk:5"},
-                                          {"kmean:4:2", "kmeans:4:2"}, {"toppp:1", "topp:0.9"}};
+    static const char *const near[][2] = {{"topk:5+sinc:1", "sink"},       {"full/sigmoyd", "sigmoid"},
+                                          {"full@ropes", "rope"},          {"topkk:5", "topk:5"},
+                                          {"kmean:4:2", "kmeans:4:2"},     {"toppp:1", "topp:0.9"},
+                                          {"entmax15", "'full/entmax15'"}, {"entmax", "'full/entmax:1.25'"},
+                                          {"rope", "'full@rope'"},         {"softcap:30", "'full@softcap:5'"},
+                                          {"sink:1", "'topk:5+sink:1'"},   {"st", "'topk:5+st'"},
+                                          {"window:3", "'banded:5'"}};
     sf_attention attention;
     for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
         assert_int_equal(sf_attention_parse(&attention, near[i][0]), SF_BAD_INPUT);

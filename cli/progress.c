@@ -94,10 +94,10 @@ static void print_heading(progress *shown) {
     if (shown->several_tasks) {
         printf("%zu run%s%s\n\n", shown->ours, plural(shown->ours), ranks);
     } else {
-        print_paragraph("%s: %zu run%s%s, %lld block%s of width %lld, up to %lld epochs",
+        print_paragraph("%s: %zu run%s%s, %lld block%s of width %lld, up to %lld epoch%s",
                         on_one_line(shown->runs[0].task), shown->ours, plural(shown->ours), ranks,
                         (long long)config->blocks, plural((size_t)config->blocks), (long long)config->width,
-                        (long long)config->epochs);
+                        (long long)config->epochs, plural((size_t)config->epochs));
         putchar('\n');
     }
     fit_table(shown);

@@ -219,7 +219,9 @@ static void print_marks(const sf_study *study, size_t from, size_t to) {
         epochs += lacks_epochs(group);
     }
     char not_reached[80] = "";
-    if (beyond > 0) snprintf(not_reached, sizeof not_reached, " >%zu: not reached in %zu epochs.", example, example);
+    if (beyond > 0)
+        snprintf(not_reached, sizeof not_reached, " >%zu: not reached in %zu epoch%s.", example, example,
+                 plural(example));
     print_paragraph("* best epoch: chosen on held-out data.%s%s", not_reached,
                     epochs > 0 ? " -: runs ended too early to tell." : "");
     if (seconds > 0)

@@ -163,7 +163,7 @@ static void draw_point(FILE *out, const sweep *s, size_t m, size_t v, double x, 
         fprintf(out, ": %.4g epochs, median of %zu seed%s</title></circle>", epochs, group->finished,
                 group->finished == 1 ? "" : "s");
     else
-        fprintf(out, ": not reached in %zu epochs</title></circle>", group->longest);
+        fprintf(out, ": not reached in %zu epoch%s</title></circle>", group->longest, group->longest == 1 ? "" : "s");
 }
 
 static void draw_mechanism(FILE *out, const sweep *s, size_t m, const sf_scale *y, bool standalone) {

@@ -146,8 +146,8 @@ sf_status sf_dataset_hold_out(sf_dataset **training, sf_dataset **heldout, const
     if (!(share > 0 && share < 1))
         return sf_fail(SF_BAD_INPUT, "share %g cannot be held out; it must be between 0 and 1, both excluded", share);
     if (all->count < 2 || all->count > UINT32_MAX)
-        return sf_fail(SF_BAD_INPUT, "%zu rows cannot be split into training and held-out data; give 2..%u", all->count,
-                       UINT32_MAX);
+        return sf_fail(SF_BAD_INPUT, "%zu row%s cannot be split into training and held-out data; give 2..%u",
+                       all->count, all->count == 1 ? "" : "s", UINT32_MAX);
     const size_t wanted = (size_t)round(share * (double)all->count);
     const size_t held = wanted < 1 ? 1 : wanted < all->count ? wanted : all->count - 1;
     sf_status status;

@@ -13,6 +13,10 @@ static const char *const token_names[] = {"tokens", "text",   "sentence", "sourc
 static const char *const label_names[] = {"label", "labels", "class",  "target",    "category",
                                           "tag",   "tags",   "output", "sentiment", NULL};
 
+static const char *const how_to_separate[] = {[SF_TABLE_TSV] = "put a tab between them",
+                                              [SF_TABLE_CSV] = "put a comma between them",
+                                              [SF_TABLE_JSONL] = "give it both"};
+
 typedef struct places { /* of the two columns */
     size_t tokens, label;
     bool has_header;
@@ -93,7 +97,9 @@ static sf_status find_columns(places *out, const sf_table_rows *rows, const sf_t
     if (*columns->tokens != '\0') SF_TRY(find_asked(&out->tokens, &named, rows, table, columns->tokens, "tokens"));
     if (*columns->label != '\0') SF_TRY(find_asked(&out->label, &named, rows, table, columns->label, "label"));
     out->has_header = named && sf_table_name(table, 0) == NULL;
-    if (count < 2) return FAIL(rows, sf_table_line(table), "has one column; a row needs tokens and a label");
+    if (count < 2)
+        return FAIL(rows, sf_table_line(table), "has one column, but a row needs tokens and a label; %s",
+                    how_to_separate[rows->format]);
     const bool guesses = named && count > 2;
     if (guesses && !tokens_known && *columns->tokens == '\0') return refuse_to_guess(rows, table, "tokens");
     if (guesses && !label_known && *columns->label == '\0') return refuse_to_guess(rows, table, "label");
@@ -155,7 +161,7 @@ static sf_status read_all(sf_table_rows *rows, sf_table *table, const sf_table_c
 sf_status sf_table_rows_read(sf_table_rows *out, const char *path, sf_table_format format,
                              const sf_table_columns *columns, const atomic_int *stop) {
     sf_table *table;
-    *out = (sf_table_rows){.path = path};
+    *out = (sf_table_rows){.path = path, .format = format};
     SF_TRY(sf_table_open(&table, path, format));
     const sf_status status = read_all(out, table, columns, stop);
     sf_table_close(table);

@@ -14,6 +14,7 @@ typedef struct sf_table_row {
 
 typedef struct sf_table_rows {
     const char *path;
+    sf_table_format format;
     sf_bytes text;
     sf_table_row *at; /* [count] */
     size_t count, room;

@@ -145,6 +145,7 @@ static void refuses_impossible_shares(void **state) {
     sf_dataset *one = sampled("parity", SF_TRAINING, SEED, 1, 40), *two = sampled("parity", SF_TRAINING, SEED, 2, 40);
     sf_dataset *training, *heldout;
     assert_int_equal(sf_dataset_hold_out(&training, &heldout, one, 1, 0.5), SF_BAD_INPUT);
+    assert_non_null(strstr(sf_message(), "1 row cannot be split"));
     static const double shares[] = {0, 1, -0.5, 2, NAN};
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
         assert_int_equal(sf_dataset_hold_out(&training, &heldout, two, 1, shares[i]), SF_BAD_INPUT);

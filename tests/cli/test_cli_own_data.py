@@ -141,7 +141,7 @@ class BadTables(Case):
     def test_refusals(self):
         cases = [("ragged", "a b,x\na c,y,z\n", ":2: has 3 fields but the first row has 2"),
                  ("empty", "", ":1: is empty"), ("only a header", "text,label\n", ":2: no row follows"),
-                 ("one column", "a\nb\n", ":1: has one column"),
+                 ("semicolons", "a;x\nb;y\n", ":1: has one column, but a row needs tokens and a label; put a comma between them"),
                  ("open quote", 'a,x\n"b,y\n', ":2: opens a quote that is never closed"),
                  ("after quote", '"a"b,x\n', ":1: has text after a closing quote"),
                  ("binary", b"a,x\nb\0,y\n", ":2: contains a NUL byte"),
@@ -167,6 +167,7 @@ class BadTables(Case):
     def test_json_lines(self):
         for content, sentence in [("[1]\n", ":1: is not a JSON object"), ('{"text": "a"\n', ":1: is not a JSON object"),
                                   ('{"text": "a", "label": "x"}\n{"text": "b"}\n', ":2: lacks 'label'"),
+                                  ('{"text": "a"}\n', ":1: has one column, but a row needs tokens and a label; give it both"),
                                   ('{"text": ["a b"], "label": "x"}\n', ":1: has an empty word or one with a blank"),
                                   ('{"text": "a", "label": {}}\n', ":1: has no label")]:
             with self.subTest(content):

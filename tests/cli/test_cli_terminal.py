@@ -99,6 +99,13 @@ class Terminal(Case):
         self.assertNotIn("\x1b", shown)
         self.assertNotIn("\r", shown)
 
+    def test_one_epoch_is_no_plural(self):
+        store = self.folder / "one"
+        trained = self.good("train", "even-pairs", *TINY, "--epochs", 1, "--store", store)
+        self.assertRegex(trained.out, r"^even-pairs: 1 run, .*, up to 1 epoch\n")
+        shown = self.good("compare", "even-pairs", "--attention", "full", "--seeds", 1, *TINY, "--epochs", 1, "--store", store)
+        self.assertIn(">1: not reached in 1 epoch.", shown.out)
+
     def test_paragraphs_are_broken_between_words(self):
         words = ["--store", self.folder / "runs", "--out", self.folder / "page.html"]
         self.good("compare", "even-pairs,parity", "--attention", "full,topk:2,banded:3", "--seeds", 2, *TINY, "--epochs", 4, *words)

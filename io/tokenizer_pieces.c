@@ -4,7 +4,12 @@
 #include "io/tokenizer.h"
 
 static sf_status check_vocab(size_t vocab, const char *name) {
-    if (vocab > 0) return SF_OK;
+    enum { FEWEST = 4 };
+    if (vocab >= FEWEST) return SF_OK;
+    if (vocab > 0)
+        return sf_fail_on(SF_BAD_INPUT, "vocab",
+                          "vocab is %zu but must be at least %d: unknown text, both ends of a line and one piece",
+                          vocab, FEWEST);
     return sf_fail_on(SF_BAD_INPUT, "vocab", "tokenizer %s needs the number of its pieces; set vocab, for example 4096",
                       name);
 }

@@ -189,6 +189,8 @@ class BadText(Case):
         self.refuse(f"text:{self.folder / 'none'}", "cannot be opened")
         self.refuse("even-pairs", "tokenizer is known for a built-in task", words=["--tokenizer", "char"])
         self.refuse(f"text:{path}", "bpe", words=["--tokenizer", "bpe"])
+        for tokenizer in ("unigram", "bpe"):
+            self.refuse(f"text:{path}", "vocab is 3 but must be at least 4", words=["--tokenizer", tokenizer, "--vocab", "3"])
 
     def test_binary_is_text_for_the_tokenizer_byte(self):
         path = self.write("bytes", bytes(range(256)) * 20)

@@ -18,7 +18,8 @@ static const sf_setting table[] = {
     {"min-length", SF_INTEGER, SF_GROUP_SAMPLE, RUN(min_length), "0", 0, 65536, NULL, "N",
      "draw the length of every sequence from this one up to length; 0: all have the same"},
     {"seed", SF_INTEGER, SF_GROUP_SAMPLE | SF_GROUP_GENERATE, RUN(seed), "153476998", 0, 4294967295.0, NULL, "S",
-     "seed of initial weights, shuffling and dropout, and of the data unless data-seed is set"},
+     "seed of initial weights, shuffling and dropout, and of the data unless data-seed is set (generate: of the tokens "
+     "that are drawn)"},
 
     {"data-seed", SF_INTEGER, SF_GROUP_DATA | SF_GROUP_DESCRIBE, RUN(data_seed), "-1", -1, 4294967295.0, NULL, "S",
      "seed of the data; -1: the run's seed"},
@@ -115,11 +116,6 @@ static const sf_setting table[] = {
     {"architecture", SF_TEXT, SF_GROUP_MACHINE, RUN(architecture), "", 0, sizeof((sf_config *)0)->architecture, NULL,
      "sm_N", "GPU that runs in bf16 and tf32 belong to, such as sm_90; by default the one in use"},
 
-    {"data-parallel", SF_FLAG, SF_GROUP_MACHINE, COMMAND(execution.data_parallel), "no", 0, 0, NULL, NULL,
-     "train one run at a time on all processes that mpirun or srun started, each with a part of every batch, on CPUs "
-     "or "
-     "with --device cuda in f32 on GPUs; results do not depend on it"},
-
     {"json", SF_FLAG, SF_GROUP_OUTPUT, COMMAND(json), "no", 0, 0, NULL, NULL, "print JSON"},
     {"quiet", SF_FLAG, SF_GROUP_OUTPUT, COMMAND(quiet), "no", 0, 0, NULL, NULL, "print results only"},
 
@@ -143,6 +139,9 @@ static const sf_setting table[] = {
      "train only part I of N of the runs, for jobs that each have their own --store ('semfocus merge' joins them)"},
     {"checkpoint-seconds", SF_INTEGER, SF_GROUP_SAVING, COMMAND(execution.checkpoint_seconds), "10", 0, 86400, NULL,
      "N", "shortest time between two checkpoints of a run, which are written after an epoch"},
+    {"data-parallel", SF_FLAG, SF_GROUP_SAVING, COMMAND(execution.data_parallel), "no", 0, 0, NULL, NULL,
+     "train one run at a time on all processes that mpirun or srun started, each with a part of every batch, on CPUs "
+     "or with --device cuda in f32 on GPUs; results do not depend on it"},
     {"rank-timeout", SF_INTEGER, SF_GROUP_SAVING, COMMAND(execution.rank_timeout), "60", 1, 86400, NULL, "N",
      "seconds without a sign of life after which the runs of another MPI rank are given to others"},
     {"every", SF_INTEGER, SF_GROUP_SAVING, COMMAND(execution.measure_every), "0", 0, 1e6, NULL, "N",

@@ -19,6 +19,10 @@ static int run(const cli_request *request) {
     sf_store *store;
     sf_stored_run stored;
     char *text = NULL;
+    const char *arithmetic = given_arithmetic(request);
+    if (arithmetic != NULL)
+        return fail_usage("--%s has no effect on generate, which computes as the run was trained; leave it out",
+                          arithmetic);
     sf_status status = open_to_read(&store, options->store, SF_STORE_READ);
     if (status != SF_OK) return fail(status);
     const sf_generation_request what = {.at = (sf_weights_at)options->at,

@@ -102,7 +102,7 @@ static sf_status set_machine(sf_study *study, const sf_paper_machine *machine) {
         SF_TRY(sf_study_set(study, "architecture", machine->architecture));
     static const char *const names[] = {"device", "data-parallel"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        SF_TRY(sf_setting_find(&setting, names[i], SF_GROUP_MACHINE));
+        SF_TRY(sf_setting_find(&setting, names[i], SF_GROUP_MACHINE | SF_GROUP_SAVING));
         sf_options_text(value, &options, setting);
         SF_TRY(sf_study_set(study, setting->name, value));
     }

@@ -133,7 +133,7 @@ typedef enum sf_setting_group {
     SF_GROUP_QUERY = 512,        /* which runs */
     SF_GROUP_EXPORT = 1024,      /* what is exported from a run */
     SF_GROUP_STUDY = 2048,       /* how a study is done */
-    SF_GROUP_SAVING = 4096,      /* how runs are saved */
+    SF_GROUP_SAVING = 4096,      /* how runs are shared among processes, and saved */
     SF_GROUP_REPORT = 8192,      /* figures and plots of the results */
     SF_GROUP_WEIGHTS = 16384,    /* which weights of a run are examined */
     SF_GROUP_ANALYSIS = 32768,   /* on which data, and what is reported */

@@ -140,6 +140,8 @@ class Text(StoreCase):
         best = json.loads(self.good(*ask, "--temperature", "0", "--json").out)["text"]
         self.assertEqual(json.loads(self.good(*ask, "--top", "1", "--seed", "9", "--json").out)["text"], best)
         self.assertEqual(len(best), len("the cat") + 40)
+        self.refused(*ask, "--precision", "bf16", mentions=["precision has no effect on generate"])
+        self.refused(*ask, "--data-parallel", mentions=["unknown setting 'data-parallel'"])
         windows = self.train_text("--tokenizer", "word")["id"]
         self.refused("generate", windows, "--store", self.store, mentions=["not a causal model of text"])
         other, = self.train("full")

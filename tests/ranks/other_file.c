@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +12,19 @@ static int is_that_rank(void) {
     return wanted != NULL && rank != NULL && strcmp(rank, wanted) == 0;
 }
 
-int open(const char *path, int flags, ...) {
+static const char *as_seen(const char *path) {
     const char *file = getenv("OTHER_FILE");
+    return file != NULL && strcmp(path, file) == 0 && is_that_rank() ? getenv("OTHER_CONTENT") : path;
+}
+
+int open(const char *path, int flags, ...) {
     va_list arguments;
     va_start(arguments, flags);
     const int mode = (flags & O_CREAT) != 0 ? va_arg(arguments, int) : 0;
     va_end(arguments);
-    if (file != NULL && strcmp(path, file) == 0 && is_that_rank()) path = getenv("OTHER_CONTENT");
-    return ((int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open"))(path, flags, mode);
+    return ((int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open"))(as_seen(path), flags, mode);
+}
+
+FILE *fopen(const char *path, const char *mode) {
+    return ((FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen"))(as_seen(path), mode);
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "io/atomic_file.h"
 #include "semfocus/settings.h"
 #include "tasks/corpus.h"
@@ -135,12 +136,49 @@ static void forget_ids(void) {
     release_ids(made);
 }
 
+/* The hash of a model's bytes is in a file beside it: another bit may give another tokenizer that can be read. */
+static void hash_place(char out[PLACE_SIZE], const char *model) {
+    snprintf(out, PLACE_SIZE, "%.*s.hash", (int)(strlen(model) - strlen(MODEL)), model);
+}
+
+static bool has_hash(const char *model) {
+    char path[PLACE_SIZE];
+    hash_place(path, model);
+    return access(path, F_OK) == 0;
+}
+
+static void hash_text(char out[KEY_DIGITS + 1], uint64_t hash) {
+    snprintf(out, KEY_DIGITS + 1, "%016" PRIx64, hash);
+}
+
+static sf_status write_hash(const char *model, uint64_t hash) {
+    char path[PLACE_SIZE], text[KEY_DIGITS + 1];
+    hash_place(path, model);
+    hash_text(text, hash);
+    return sf_atomic_write(path, text, KEY_DIGITS);
+}
+
+/* Earlier versions wrote no hash: their models are taken as they are. */
+static bool is_whole(const char *model, uint64_t hash) {
+    char path[PLACE_SIZE], found[KEY_DIGITS + 1] = "", expected[KEY_DIGITS + 1];
+    hash_place(path, model);
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) return errno == ENOENT;
+    const size_t count = fread(found, 1, KEY_DIGITS, file);
+    fclose(file);
+    hash_text(expected, hash);
+    return count == KEY_DIGITS && strcmp(found, expected) == 0;
+}
+
 /* The tokenizer in its file, NULL if there is none; a damaged one is made again. */
 static sf_tokenizer *tokenizer_in_file(uint64_t key) {
     char path[PLACE_SIZE];
     sf_tokenizer *tokenizer = NULL;
     if (!place_of(path, "tokenizers", key, MODEL) || access(path, R_OK) != 0) return NULL;
-    return sf_tokenizer_read(&tokenizer, path) == SF_OK ? tokenizer : NULL;
+    if (sf_tokenizer_read(&tokenizer, path) != SF_OK) return NULL;
+    if (is_whole(path, tokenizer->hash)) return tokenizer;
+    sf_tokenizer_destroy(tokenizer);
+    return NULL;
 }
 
 /* One that was made before the store was known, or whose file is damaged. */
@@ -155,6 +193,7 @@ static sf_status keep_tokenizer(sf_made_tokenizer *made) {
         SF_TRY(make_room("tokenizers"));
         SF_TRY(sf_atomic_write(path, file->at, file->count));
     }
+    if (!same || !has_hash(path)) SF_TRY(write_hash(path, made->tokenizer->hash));
     made->kept = folder_number;
     return SF_OK;
 }
@@ -190,18 +229,33 @@ sf_status sf_corpus_keep_tokenizer(const sf_tokenizer *tokenizer) {
     return status;
 }
 
-static sf_status copy_file(const char *to, const char *from) {
-    sf_bytes bytes = {0};
+static sf_status read_file(sf_bytes *bytes, const char *path) {
     char block[65536];
-    FILE *file = fopen(from, "rb");
-    if (file == NULL) return sf_fail(SF_IO_ERROR, "cannot open '%s': %s", from, strerror(errno));
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) return sf_fail(SF_IO_ERROR, "cannot open '%s': %s", path, strerror(errno));
     sf_status status = SF_OK;
     for (size_t count; status == SF_OK && (count = fread(block, 1, sizeof block, file)) > 0;)
-        status = sf_bytes_add(&bytes, block, count);
+        status = sf_bytes_add(bytes, block, count);
     if (status == SF_OK && ferror(file) != 0)
-        status = sf_fail(SF_IO_ERROR, "cannot read '%s': %s", from, strerror(errno));
+        status = sf_fail(SF_IO_ERROR, "cannot read '%s': %s", path, strerror(errno));
     fclose(file);
-    if (status == SF_OK) status = sf_atomic_write(to, bytes.at, bytes.count);
+    return status;
+}
+
+/* To where there is none yet; a damaged one is refused in any case. */
+static sf_status copy_model(const char *to, const char *from) {
+    sf_bytes bytes = {0};
+    sf_status status = read_file(&bytes, from);
+    const uint64_t hash = sf_hash(SF_HASH_START, bytes.at, bytes.count);
+    if (status == SF_OK && !is_whole(from, hash))
+        status = sf_fail(SF_IO_ERROR,
+                         "the tokenizer '%s' is damaged (its bytes changed since it was written); put back a whole "
+                         "copy, or delete the file; nothing was merged",
+                         from);
+    if (status == SF_OK && access(to, F_OK) != 0) {
+        status = sf_atomic_write(to, bytes.at, bytes.count);
+        if (status == SF_OK) status = write_hash(to, hash);
+    }
     sf_bytes_release(&bytes);
     return status;
 }
@@ -240,9 +294,8 @@ sf_status sf_corpus_copy_tokenizers(const char *to, const char *from) {
     for (const char *name; status == SF_OK && (name = next_model(list)) != NULL;) {
         snprintf(source, sizeof source, "%s/tokenizers/%s", from, name);
         snprintf(target, sizeof target, "%s/tokenizers/%s", to, name);
-        if (access(target, F_OK) == 0) continue;
         status = make_room_in(to, "tokenizers");
-        if (status == SF_OK) status = copy_file(target, source);
+        if (status == SF_OK) status = copy_model(target, source);
     }
     closedir(list);
     return status;

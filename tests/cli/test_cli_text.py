@@ -93,7 +93,7 @@ class Text(StoreCase):
         first = self.train_text("--tokenizer", "word")["id"]
         copy = self.write("copy.txt", self.path.read_bytes())
         self.assertEqual(self.train_text("--tokenizer", "word", task=f"text:{copy}")["id"], first)
-        model, = (self.store / "tokenizers").iterdir()
+        model, = (self.store / "tokenizers").glob("*.model")
         mine = self.folder / "mine.model"
         shutil.copy(model, mine)
         self.assertEqual(self.train_text("--tokenizer", mine)["id"], first)
@@ -162,6 +162,23 @@ class Text(StoreCase):
             for model in (merged / "tokenizers").iterdir():
                 model.unlink()
             self.refused(*ask, merged, codes=(1, 2), mentions=["gone.txt"])
+
+    def test_a_damaged_tokenizer(self):
+        """Another bit may give another tokenizer that can be read: it is noticed, refused by merge, and made again."""
+        text = self.write("kept.txt", "the cat sat on the mat\n" * 40)
+        words = [*CAUSAL, "--context", "8", "--epochs", "1", "--tokenizer", "word"]
+        run_id = self.train_text(*words, task=f"text:{text}")["id"]
+        other = self.good("train", f"text:{text}", *MODEL, *words, "--seed", "7", "--store", self.folder / "other", "--quiet").out[:16]
+        model, = (self.store / "tokenizers").glob("*.model")
+        whole = model.read_bytes()
+        model.write_bytes(whole.replace(b"cat", b"cab"))
+        self.assertNotEqual(model.read_bytes(), whole)
+        self.refused("merge", self.store, "--into", self.folder / "all", codes=(1,), mentions=[f"the tokenizer '{model}' is damaged"])
+        self.assertEqual(self.train_text(*words, task=f"text:{text}")["id"], run_id)
+        again = self.good("train", f"text:{text}", *MODEL, *words, "--seed", "7", "--store", self.store, "--quiet").out[:16]
+        self.assertEqual(again, other)
+        self.assertEqual(model.read_bytes(), whole)
+        self.good("merge", self.store, "--into", self.folder / "all")
 
     def test_a_causal_model_learns_a_text_that_repeats(self):
         path = self.write("abc.txt", "abcdefgh\n" * 400)

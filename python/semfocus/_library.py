@@ -141,9 +141,20 @@ for _name, (_result, _arguments) in _FUNCTIONS.items():
     declare(_name, *_arguments, result=_result)
 
 
+def text(value: str) -> bytes:
+    """Text for the library, where a zero ends it."""
+    return _whole(value.encode())
+
+
+def _whole(argument: Any) -> Any:
+    if isinstance(argument, bytes) and b"\0" in argument:
+        raise ValueError(f"{argument.decode(errors='replace')!r} has a character of code 0; leave it out")
+    return argument
+
+
 def call(name: str, *arguments: Any) -> Any:
     """Calls a function of the library; a status that is not SF_OK becomes an exception with the library's sentence."""
-    return getattr(_library, name)(*arguments)
+    return getattr(_library, name)(*map(_whole, arguments))
 
 
 def text_of(name: str, *arguments: Any) -> str:

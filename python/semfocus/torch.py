@@ -15,6 +15,7 @@ from ctypes import byref, c_bool, c_char_p, c_double, c_size_t, c_uint32, c_void
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from . import _library
 from ._torch_model import Model
@@ -29,13 +30,22 @@ class _Request(ctypes.Structure):
                 ("device", c_size_t), ("stream", c_void_p)]
 
 
-def _request(q: torch.Tensor, mechanism: str, causal: bool, scale: float, seed: int) -> _Request:
-    *batch, T, D = (int(size) for size in q.shape)
-    heads = batch[-1] if len(batch) >= 2 else 1
+def _heads(q: torch.Tensor) -> int:
+    return q.shape[-3] if q.dim() >= 4 else 1
+
+
+def _sequences(q: torch.Tensor) -> int:
+    """How many there are; a symbol where torch.compile asks."""
     count = 1
-    for size in batch:
-        count *= size
-    return _Request(mechanism.encode(), scale, count // heads if heads else 0, heads or 1, T, D,
+    for size in q.shape[:-3] if q.dim() >= 4 else q.shape[:-2]:
+        count = count * size
+    return count if _heads(q) != 0 else 0
+
+
+def _request(q: torch.Tensor, mechanism: str, causal: bool, scale: float, seed: int, count: int) -> _Request:
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed is {seed} but must lie in 0 to {2**32 - 1}")
+    return _Request(_library.text(mechanism), scale, count, int(_heads(q)) or 1, int(q.shape[-2]), int(q.shape[-1]),
                     torch.get_num_threads(), seed, causal, q.device.type == "cuda", q.device.index or 0)
 
 
@@ -52,21 +62,23 @@ for _name, _count in (("forward", 5), ("backward", 9), ("forward_double", 4), ("
 _library.declare("sf_raw_attention_trace", ctypes.POINTER(c_size_t), ctypes.POINTER(_Request))
 
 
-def _trace_size(q: torch.Tensor, request: _Request) -> list[int]:
-    """Of what forward leaves for backward: the keys that were kept, and their weights."""
+def _trace_size(q: torch.Tensor, mechanism: str, causal: bool, scale: float) -> tuple[int, int]:
+    """Of what forward leaves for backward: the keys that were kept, and their weights. torch.compile need not know how
+    many sequences there are, nor the seed."""
     size = c_size_t()
-    if q.dtype == torch.float32 and request.N > 0:
-        _library.call("sf_raw_attention_trace", byref(size), byref(request))
-    return [request.N, size.value]
+    if q.dtype == torch.float32 and _heads(q) != 0:
+        _library.call("sf_raw_attention_trace", byref(size), byref(_request(q, mechanism, causal, scale, 0, 1)))
+    return _sequences(q), size.value
 
 
 @torch.library.custom_op("semfocus::attention", mutates_args=(), device_types=("cpu", "cuda"))
 def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mechanism: str, causal: bool, scale: float,
              seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    request = _request(q, mechanism, causal, scale, seed)
+    request = _request(q, mechanism, causal, scale, seed, _sequences(q))
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     out = torch.empty_like(q, memory_format=torch.contiguous_format)
-    trace = torch.zeros(_trace_size(q, request), dtype=torch.uint8, device=q.device)  # parts of it may not be written
+    size = _trace_size(q, mechanism, causal, scale)
+    trace = torch.zeros(size, dtype=torch.uint8, device=q.device)  # parts of it may not be written
     with _on_its_stream(q, request):
         if q.dtype == torch.float64:
             _library.call("sf_raw_attention_forward_double", *_places(out, q, k, v), byref(request))
@@ -78,16 +90,15 @@ def _forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mechanism: str, 
 @_forward.register_fake
 def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mechanism: str, causal: bool, scale: float,
       seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    request = _request(q, mechanism, causal, scale, seed)
     return torch.empty_like(q, memory_format=torch.contiguous_format), torch.empty(
-        _trace_size(q, request), dtype=torch.uint8, device=q.device)
+        _trace_size(q, mechanism, causal, scale), dtype=torch.uint8, device=q.device)
 
 
 @torch.library.custom_op("semfocus::attention_backward", mutates_args=(), device_types=("cpu", "cuda"))
 def _backward(dout: torch.Tensor, out: torch.Tensor, trace: torch.Tensor, q: torch.Tensor, k: torch.Tensor,
               v: torch.Tensor, mechanism: str, causal: bool, scale: float,
               seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    request = _request(q, mechanism, causal, scale, seed)
+    request = _request(q, mechanism, causal, scale, seed, _sequences(q))
     dout, out, trace = dout.contiguous(), out.contiguous(), trace.contiguous()
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     dq, dk, dv = (torch.empty_like(x, memory_format=torch.contiguous_format) for x in (q, k, v))
@@ -123,6 +134,12 @@ _forward.register_autograd(_gradients, setup_context=_save)
 
 
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+    for name, x in (("query", q), ("key", k), ("value", v)):
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name} is of the type {type(x).__name__}; give a torch.Tensor")
+        if not torch.compiler.is_compiling() and forward_ad.unpack_dual(x).tangent is not None:
+            raise NotImplementedError(f"{name} has a tangent of forward-mode differentiation (torch.func.jvp, jacfwd); "
+                                      "semfocus.torch has gradients in backward mode alone: torch.autograd.grad, backward()")
     if q.dim() < 2 or q.shape != k.shape or q.shape != v.shape:
         raise ValueError(f"query, key and value have the shapes {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}; "
                          "they must have the same, [..., T, D]")
@@ -145,7 +162,7 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mecha
     the CPU kernels on torch.get_num_threads() threads, or on the GPU that has the tensors, with the same bits; float64 by
     the reference in double, on the CPU alone. Of tensors with at least four
     dimensions, the third from the end are the heads, which alibi depends on. ``seed`` chooses the draws of random and lsh:
-    give each step its own. torch.compile compiles once per length.
+    give each step its own. torch.compile compiles once per length, for any number of sequences and any seed.
 
     >>> import torch
     >>> x = torch.randn(1, 2, 6, 4)
@@ -153,6 +170,8 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mecha
     True
     """
     _check(query, key, value)
+    if isinstance(scale, torch.Tensor):
+        raise TypeError("scale is a tensor; give a number, or multiply query by the tensor, so that it has gradients")
     if scale is not None and not scale > 0:
         raise ValueError(f"scale is {scale} but must be positive")
     return _forward(query, key, value, mechanism, is_causal, scale or 0.0, seed)[0]

@@ -166,6 +166,22 @@ class Operator(unittest.TestCase):
             attention(q, k, v, "full", scale=-1.0)
         with self.assertRaises(ValueError):
             attention(q, k, v, "kmeans:3:2", is_causal=True)
+        for seed in (-1, 2**32):
+            with self.assertRaisesRegex(ValueError, "seed is -?[0-9]+ but must lie in 0 to 4294967295"):
+                attention(q, k, v, "random:3", seed=seed)
+        with self.assertRaisesRegex(ValueError, "code 0"):
+            attention(q, k, v, "topk:3\0and more")
+        with self.assertRaisesRegex(TypeError, "key is of the type ndarray"):
+            attention(q, k.detach().numpy(), v)
+        with self.assertRaisesRegex(TypeError, "multiply query by the tensor"):
+            attention(q, k, v, scale=torch.nn.Parameter(torch.tensor(0.5)))
+
+    def test_forward_mode_is_refused(self):
+        x = drawn(2, 5, 4)[0].detach()  # PyTorch would take the tangent for 0
+        for asked in (lambda: torch.func.jvp(lambda y: attention(y, y, y, "topk:3"), (x,), (x,)),
+                      lambda: torch.func.jacfwd(lambda y: attention(x, x, y, "topk:3"))(x)):
+            with self.assertRaisesRegex(NotImplementedError, "backward mode"):
+                asked()
 
 
 class OnGpu(unittest.TestCase):
@@ -211,7 +227,7 @@ class OnGpu(unittest.TestCase):
 
     def test_the_library_sees_the_request(self):
         q = torch.zeros(1, 2, 4, dtype=torch.float64)
-        request = _request(q, "full", False, 0.0, 0)
+        request = _request(q, "full", False, 0.0, 0, 1)
         self.assertFalse(request.on_gpu)
         request.on_gpu = True
         with self.assertRaisesRegex(semfocus.Error, "double is computed on the CPU alone"):
@@ -246,6 +262,19 @@ class Compiled(unittest.TestCase):
 
     def test_fullgraph_without_code_generation(self):
         self.compare("aot_eager", ("full", "topk:3", "topk:3/entmax15"))
+
+    def test_new_seeds_and_numbers_of_sequences_compile_nothing(self):
+        from torch._dynamo.testing import CompileCounterWithBackend
+        torch._dynamo.reset()
+        counter = CompileCounterWithBackend("aot_eager")
+        compiled = torch.compile(lambda *x: attention(*x[:3], "random:3", seed=x[3]), fullgraph=True, backend=counter)
+        for seed, count in enumerate((2, 3, 5, 7, 4, 6, 9, 8, 10, 11, 12)):  # more than torch.compile tries
+            inputs = drawn(count, 2, 9, 4)
+            mine, expected = compiled(*inputs, seed), attention(*inputs, "random:3", seed=seed)
+            self.assertTrue(torch.equal(mine, expected))
+            for a, b in zip(gradients(mine, inputs), gradients(expected, inputs)):
+                self.assertTrue(torch.equal(a, b))
+        self.assertLessEqual(counter.frame_count, 3)  # once with the first numbers, then with symbols
 
     @unittest.skipUnless(FULL, "torch.compile with inductor is for --full")
     def test_fullgraph_with_inductor(self):

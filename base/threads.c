@@ -9,12 +9,25 @@
 
 static size_t by_default; /* 0: one per core */
 
+/* OpenMP keeps the threads of a region for the next one of the same thread. In a process that this thread forks they do
+ * not exist, and a region would wait for them forever. */
+static _Thread_local bool has_threads, lost;
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+static void after_fork(void) {
+    lost = has_threads;
+}
+
+static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, after_fork);
+}
+
 void sf_threads_by_default(size_t threads) {
     by_default = threads;
 }
 
 int sf_threads_for(size_t asked) {
-    if (omp_in_parallel()) return 1;
+    if (omp_in_parallel() || lost) return 1;
     if (asked == 0) asked = by_default;
     return asked > 0 ? (int)asked : omp_get_num_procs();
 }
@@ -49,6 +62,11 @@ static size_t try_threads(int *why, pthread_t *threads, size_t count) {
 
 sf_status sf_threads_start(size_t threads) {
     if (threads <= 1 || omp_in_parallel()) return SF_OK;
+    if (lost)
+        return sf_fail(SF_UNSUPPORTED,
+                       "the threads of this work stayed in the process that was forked; open it again here");
+    pthread_once(&watched, watch_forks);
+    has_threads = true;
     pthread_t *tried;
     int why;
     SF_TRY(SF_NEW(&tried, threads - 1));

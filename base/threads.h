@@ -9,7 +9,8 @@
 
 #include "base/status.h"
 
-/* `asked` threads, or one per available core where asked is 0; one inside a parallel region. */
+/* `asked` threads, or one per available core where asked is 0; one inside a parallel region, and in the thread that
+ * goes on in a forked process. */
 int sf_threads_for(size_t asked);
 /* Where asked is 0, this many from now on: several processes share the cores. */
 void sf_threads_by_default(size_t threads);

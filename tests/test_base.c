@@ -1,5 +1,5 @@
 /* The foundation: published vectors for generator and hash, the layout of dropout bits, strict text, settings, memory,
- * messages. */
+ * messages, threads. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -19,6 +20,7 @@
 #include "base/random.h"
 #include "base/sorted.h"
 #include "base/text.h"
+#include "base/threads.h"
 
 enum { SEED = 20250614 };
 
@@ -352,6 +354,35 @@ static void quantiles_of_sorted_numbers(void **state) {
     assert_true(isnan(sf_sorted_quantile(values, 0, 0.5)));
 }
 
+/* A forked process has none of OpenMP's threads: a parallel region of the thread that forked would wait forever. */
+static int without_threads(void) {
+    return sf_threads_for(2) == 1 && sf_threads_at_most(0) == 1 && sf_threads_start(2) == SF_UNSUPPORTED ? 0 : 1;
+}
+
+static void *with_threads(void *unused) {
+    (void)unused;
+    static int yes;
+    return sf_threads_at_most(2) == 2 ? &yes : NULL;
+}
+
+static void forked_processes_do_not_wait_for_threads(void **state) {
+    (void)state;
+    assert_int_equal(sf_threads_at_most(2), 2);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(20); /* ends a child that waits */
+        pthread_t other;
+        void *found;
+        if (without_threads() != 0 || pthread_create(&other, NULL, with_threads, NULL) != 0) _exit(1);
+        pthread_join(other, &found);
+        _exit(found != NULL ? 0 : 2);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(sf_threads_at_most(2), 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(philox_known_answers),
                                        cmocka_unit_test(words_come_in_order),
@@ -366,7 +397,8 @@ int main(void) {
                                        cmocka_unit_test(absurd_sizes_are_refused),
                                        cmocka_unit_test(arenas_are_laid_out_twice),
                                        cmocka_unit_test(messages),
-                                       cmocka_unit_test(quantiles_of_sorted_numbers)};
+                                       cmocka_unit_test(quantiles_of_sorted_numbers),
+                                       cmocka_unit_test(forked_processes_do_not_wait_for_threads)};
     print_message("seed %d\n", SEED);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

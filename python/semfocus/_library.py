@@ -173,18 +173,23 @@ def rows_of(name: str, *arguments: Any) -> Any:
 
 
 class Handle:
-    """Something that the library made and that has to be closed."""
+    """Something that the library made and that has to be closed, by the process that opened it."""
 
     def __init__(self, close: str, make: str, *arguments: Any):
         self._as_parameter_: c_void_p | None = None
+        self._process = os.getpid()
         out = c_void_p()
         call(make, byref(out), *arguments)
         self._as_parameter_, self._close = out, close
 
+    def is_ours(self) -> bool:
+        """Not in a forked process: SQLite's connections and OpenMP's threads stay with the process that made them."""
+        return self._process == os.getpid()
+
     def close(self) -> None:
-        if self._as_parameter_ is not None:
+        if self._as_parameter_ is not None and self.is_ours():
             call(self._close, self._as_parameter_)
-            self._as_parameter_ = None
+        self._as_parameter_ = None
 
     def __enter__(self) -> "Handle":
         return self

@@ -99,7 +99,7 @@ class Run:
             return read_safetensors(path)
 
     def _predictor(self, at: str) -> _library.Handle:
-        if at not in self._predictors:
+        if at not in self._predictors or not self._predictors[at].is_ours():
             self._predictors[at] = _library.Handle("sf_predictor_close", "sf_predictor_open", self.store._handle(),
                                                    self.id.encode(), _weights_at(at), 0)
         return self._predictors[at]
@@ -176,7 +176,7 @@ class Store:
         self._handle()
 
     def _handle(self) -> _library.Handle:
-        if self._open is None:
+        if self._open is None or not self._open.is_ours():
             self._open = _library.Handle("sf_store_close", "sf_store_open", self.path.encode(), READ)
             _library.call("sf_store_show_archived", self._open)
         return self._open

@@ -333,6 +333,24 @@ class Models(InFolder):
             self.assertAlmostEqual(losses.mean(), last["train_loss"], delta=1e-5)
             self.assertTrue((run.predict(tokens[:7]) == run.predict(tokens)[:7]).all())
 
+    def test_logits_in_a_forked_process(self):
+        run = self.train("topk:3")
+        tokens = [[0, 1, 1], [1, 0]] * 40
+        expected = run.predict(tokens)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # ends a child that waits for threads it does not have
+            os._exit(0 if (run.predict(tokens) == expected).all() and len(run.store.select()) == 1 else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertTrue((run.predict(tokens) == expected).all())
+
+    def test_text_with_a_zero(self):
+        for settings in ({"attention": "topk:3\0"}, {"name": "one\0two"}):
+            with self.assertRaisesRegex(ValueError, "code 0"):
+                self.train(**settings)
+        with self.assertRaisesRegex(ValueError, "code 0"):
+            semfocus.Store(self.store + "\0")
+
     def test_weights_are_those_of_the_program(self):
         run = self.train()
         path = Path(self.folder) / "w.safetensors"

@@ -8,7 +8,7 @@ import re
 import threading
 import warnings
 from ctypes import byref, c_int
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Sequence
 
 from . import _library, _parts
 from ._progress import KINDS, open_progress
@@ -18,17 +18,21 @@ from ._table import html_table, table
 Callback = Callable[[dict], Any]
 
 
-def _spell(value: Any) -> str:
-    """A value as the command line has it; a list is an axis of the grid."""
+def _spell(name: str, value: Any) -> str:
+    """The value of a setting as the command line has it; a list is an axis of the grid."""
     if hasattr(value, "tolist"):  # numbers and arrays of NumPy and its like
         value = value.tolist()
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple, range)):
-        return ",".join(_spell(one) for one in value)
+        if not value:
+            raise ValueError(f"{name} is an empty list; give at least one value")
+        return ",".join(_spell(name, one) for one in value)
     if isinstance(value, float):
         return repr(value)
-    return str(value)
+    if isinstance(value, (str, int, os.PathLike)):
+        return str(value)
+    raise ValueError(f"{name} is {value!r} but must be a number, text, or a list of them")
 
 
 # What the commands take besides the settings of runs: obeyed here, or refused with what to do instead.
@@ -67,14 +71,13 @@ def _check_settings(command: str, given: dict[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _open_study(task: str | Iterable[str], named: dict[str, Any], store: str) -> _library.Handle:
+def _open_study(task: str | Sequence[str], named: dict[str, Any], store: str) -> _library.Handle:
     study = _library.Handle("sf_study_destroy", "sf_study_create")
     if "plugin" in named:  # before anything that may name its parts
-        _library.call("sf_plugin_load_all", _spell(named["plugin"]).encode(), b",")
+        _library.call("sf_plugin_load_all", _spell("plugin", named["plugin"]).encode(), b",")
     for name, value in {"store": store, **named}.items():
-        _library.call("sf_study_set", study, name.encode(), _spell(value).encode())
-    tasks = task if isinstance(task, str) else ",".join(task)
-    _library.call("sf_study_add_tasks", study, tasks.encode())
+        _library.call("sf_study_set", study, name.encode(), _spell(name.replace("-", "_"), value).encode())
+    _library.call("sf_study_add_tasks", study, _spell("task", task).encode())
     return study
 
 
@@ -148,14 +151,15 @@ class _Session:
         raise _library.fail(self.status, self.message)
 
 
-def train(task: str, *, store: str | os.PathLike[str] = "semfocus-runs", progress: bool | None = None,
+def train(task: str | Sequence[str], *, store: str | os.PathLike[str] = "semfocus-runs", progress: bool | None = None,
           callback: Callback | None = None, **settings: Any) -> Run | list[Run]:
     """Trains what is missing and returns the run, or a list of runs if a setting is a list.
 
     Settings are those of 'semfocus train --help', with underscores; those that only the program obeys are refused.
     Finished runs are found in the store, unfinished ones continue. Ctrl-C writes a checkpoint and raises
-    KeyboardInterrupt; so does an exception of ``callback``, which is called in this thread with a dict for every event
-    ("kind" is "started", "step", "epoch", "finished", "stopped", "failed" or "note").
+    KeyboardInterrupt. ``callback`` is called in this thread with a dict for every event; its exceptions stop training in
+    the same way and come through. Its "kind" is "started", "step", "epoch", "finished", "stopped", "failed", "waiting" or
+    "note".
 
     >>> run = train("even-pairs", attention="topk:3", seed=1, store=STORE, **SMALL)
     >>> run["epochs"], run["status"]
@@ -254,12 +258,12 @@ def _quote(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
 
-def _command(task: str | Iterable[str], named: dict[str, Any]) -> str:
+def _command(task: str | Sequence[str], named: dict[str, Any]) -> str:
     """The command of the program that makes the same comparison."""
     kinds = {row["name"]: row["kind"] for row in settings()}
-    words = ["semfocus", "compare", task if isinstance(task, str) else ",".join(task)]
+    words = ["semfocus", "compare", _spell("task", task)]
     for name, value in named.items():
-        text = _spell(value)
+        text = _spell(name, value)
         if kinds[name] == "flag":  # on the command line, a flag takes its value behind "="
             words.append(f"--{name}" if text == "yes" else f"--{name}={text}")
         else:
@@ -278,7 +282,7 @@ def _add_seeds(study: _library.Handle, store: str, named: dict[str, Any]) -> Non
         handle.close()
 
 
-def compare(task: str | Iterable[str], *, store: str | os.PathLike[str] = "semfocus-runs", progress: bool | None = None,
+def compare(task: str | Sequence[str], *, store: str | os.PathLike[str] = "semfocus-runs", progress: bool | None = None,
             callback: Callback | None = None, converged_at: str | float = "95", **settings: Any) -> Comparison:
     """Trains the missing runs of a grid and says which mechanism learns faster and generalizes better.
 
@@ -292,12 +296,12 @@ def compare(task: str | Iterable[str], *, store: str | os.PathLike[str] = "semfo
     study = _open_study(task, named, store)
     if int(named.get("add-seeds", 0)) > 0:
         _add_seeds(study, store, named)
-    _library.call("sf_study_converge_at", study, _spell(converged_at).encode())
+    _library.call("sf_study_converge_at", study, _spell("converged_at", converged_at).encode())
     _library.call("sf_study_plan", study)
     _library.call("sf_study_check_stops", study)
     _Session(study, store, callback).run(progress)
     with _library.Handle("sf_store_close", "sf_store_open", store.encode(), 0) as handle:
         _library.call("sf_study_judge", study, handle)
-    goal = _spell(converged_at)
+    goal = _spell("converged_at", converged_at)
     command = _command(task, {"store": store, **({} if goal == "95" else {"converged-at": goal}), **named})
     return Comparison(study, store, _library.rows_of("sf_study_results_json", study), command)

@@ -89,6 +89,16 @@ class Training(InFolder):
         with self.assertRaises(ValueError):
             semfocus.Store(self.store + "-missing")
 
+    def test_values_that_are_none_of_a_setting(self):
+        for task, settings, sentence in (
+                (None, {}, "task is None but must be a number, text, or a list of them"), ([], {}, "task is an empty list"),
+                ("even-pairs", {"seed": {1, 2}}, "seed is {1, 2} but must be"), ("even-pairs", {"lr": None}, "lr is None but"),
+                ("even-pairs", {"mlp_width": []}, "mlp_width is an empty list; give at least one value"),
+                ("even-pairs", {"seed": (seed for seed in (1, 2))}, "seed is <generator")):
+            with self.assertRaisesRegex(ValueError, sentence):
+                semfocus.train(task, store=self.store, **settings)
+        self.assertFalse(os.path.exists(self.store))
+
     def test_settings_without_an_effect_are_refused(self):
         for name, value in (("tensorboard", "boards"), ("figures", "figures"), ("where", "epochs > 0"), ("dry_run", True), ("shard", "1/2"), ("archived", True),
                             ("out", "page.html"), ("plot", True), ("json", True), ("quiet", True), ("keep_going", True), ("fail_fast", True),
@@ -135,7 +145,7 @@ class Training(InFolder):
             runs = self.train(numpy.array(["full", "topk:3"]), lr=lr, causal=numpy.bool_(True), seed=numpy.arange(2), width=numpy.int64(16),
                               clip=numpy.array(1.5), mlp_width=[numpy.uint8(4), numpy.int16(8)])
             self.assertEqual([run.id for run in runs], [run.id for run in plain])
-        self.assertEqual(_study._spell(list(numpy.array([0.01, 0.1]))), "0.01,0.1")
+        self.assertEqual(_study._spell("lr", list(numpy.array([0.01, 0.1]))), "0.01,0.1")
         self.assertEqual(_study._spell([numpy.bool_(False), numpy.str_("cls")]), "no,cls")
         result = semfocus.compare("even-pairs", attention=numpy.array(["full", "topk:3"]), seeds=numpy.int64(1), converged_at=numpy.float64(90),
                                   store=self.store, **SMALL)

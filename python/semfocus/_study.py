@@ -5,6 +5,7 @@ import ctypes
 import os
 import queue
 import re
+import signal
 import threading
 import warnings
 from ctypes import byref, c_int
@@ -81,6 +82,31 @@ def _open_study(task: str | Sequence[str], named: dict[str, Any], store: str) ->
     return study
 
 
+class _Interrupts:
+    """Ctrl-C while the library works in another thread: it asks for a stop, and KeyboardInterrupt waits until that thread
+    has ended, however often the key is pressed. A callback is interrupted at once, but not again."""
+
+    def __init__(self, stop: c_int):
+        self.stop, self.asked, self.in_callback = stop, False, False
+
+    def __enter__(self) -> "_Interrupts":
+        self.ours = (threading.current_thread() is threading.main_thread() and
+                     signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+        if self.ours:
+            signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def _note(self, *_: Any) -> None:
+        first, self.asked = not self.asked, True
+        self.stop.value = 1
+        if first and self.in_callback:
+            raise KeyboardInterrupt
+
+    def __exit__(self, *_: Any) -> None:
+        if self.ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class _Session:
     """Trains a planned study. The library works in another thread and puts its events into a queue; the calling thread
     shows progress and calls the callback, so that both may do what Python allows in the main thread only."""
@@ -108,39 +134,50 @@ class _Session:
         return {"kind": KINDS[kind], "run": run, "message": message, "epoch": epoch, **dict(zip(names, numbers)),
                 **{name: planned.get(name) for name in ("id", "task", "attention", "seed", "epochs")}}
 
-    def _handle(self, event: dict[str, Any]) -> None:
+    def _handle(self, event: dict[str, Any], interrupts: _Interrupts) -> None:
         if event["kind"] == "failed":
             self.failures.append(f"run {event['id']} ({event['attention']}, seed {event['seed']}): {event['message']}")
         if event["kind"] == "note":
             warnings.warn(event["message"], stacklevel=5)
         if self.callback is not None:
-            self.callback(event)
+            interrupts.in_callback = True
+            try:
+                self.callback(event)
+            finally:
+                interrupts.in_callback = False
+
+    def _follow(self, shown: Any, interrupts: _Interrupts) -> BaseException | None:
+        """Shows what happens until the library has ended. Returns what was raised meanwhile."""
+        raised: BaseException | None = None
+        while True:
+            try:
+                item = self.events.get(timeout=0.2)
+                if item is None:
+                    return raised
+                if raised is None and not interrupts.asked:
+                    event = self._event(*item)
+                    shown.tell(event)
+                    self._handle(event, interrupts)
+            except queue.Empty:
+                continue
+            except BaseException as problem:  # of the callback: checkpoint, then let it through
+                raised = raised or problem
+                self.stop.value = 1
 
     def run(self, progress: bool | None) -> None:
         shown = open_progress(progress, sum(run["epochs"] for run in self.planned))
         _parts.forget_failure()
         thread = threading.Thread(target=self._work, name="semfocus", daemon=True)
-        raised: BaseException | None = None
-        thread.start()
-        while True:
-            try:
-                item = self.events.get(timeout=0.2)
-                if item is None:
-                    break
-                if raised is None:
-                    event = self._event(*item)
-                    shown.tell(event)
-                    self._handle(event)
-            except queue.Empty:
-                continue
-            except BaseException as problem:  # Ctrl-C, or the callback's own: checkpoint, then let it through
-                raised = raised or problem
-                self.stop.value = 1
-        thread.join()
-        shown.close()
-        self.store.close()
+        with _Interrupts(self.stop) as interrupts:
+            thread.start()
+            raised = self._follow(shown, interrupts)
+            thread.join()
+            shown.close()
+            self.store.close()
         if raised is not None:
             raise raised
+        if interrupts.asked:
+            raise KeyboardInterrupt
         self._judge()
 
     def _judge(self) -> None:

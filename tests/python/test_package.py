@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -146,7 +147,7 @@ class Training(InFolder):
                               clip=numpy.array(1.5), mlp_width=[numpy.uint8(4), numpy.int16(8)])
             self.assertEqual([run.id for run in runs], [run.id for run in plain])
         self.assertEqual(_study._spell("lr", list(numpy.array([0.01, 0.1]))), "0.01,0.1")
-        self.assertEqual(_study._spell([numpy.bool_(False), numpy.str_("cls")]), "no,cls")
+        self.assertEqual(_study._spell("readout", [numpy.bool_(False), numpy.str_("cls")]), "no,cls")
         result = semfocus.compare("even-pairs", attention=numpy.array(["full", "topk:3"]), seeds=numpy.int64(1), converged_at=numpy.float64(90),
                                   store=self.store, **SMALL)
         self.assertEqual([row["converged_at"] for row in result.rows], ["90 % training accuracy"] * 2)
@@ -176,16 +177,21 @@ sys.path.insert(0, {str(Path(semfocus.__file__).parents[1])!r})
 import semfocus
 def tell(event):
     if event["kind"] == "epoch" and event["epoch"] == 2: print("two", flush=True)
+    if event["kind"] == "started" and event["epoch"] >= 2: print("again", flush=True)
 try:
     semfocus.train("even-pairs", attention="topk:3", seed=1, store={self.store!r}, callback=tell, **{dict(SMALL, epochs=100000)!r})
 except KeyboardInterrupt:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     print("interrupted", flush=True)
 """)
-        process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
-        self.assertEqual(process.stdout.readline(), "two\n")
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
-        self.assertEqual(out, "interrupted\n")
+        for times in (1, 4):  # who presses Ctrl-C again does not wait for what it did
+            process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+            self.assertEqual(process.stdout.readline(), "two\n" if times == 1 else "again\n")
+            for _ in range(times):
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.002)
+            out, _ = process.communicate(timeout=60)
+            self.assertEqual((out, process.returncode), ("interrupted\n", 0))
         row = semfocus.Store(self.store).run("topk")
         self.assertGreaterEqual(row["epochs"], 2)
         self.assertEqual(row.weights()["linear.bias"].shape, (2,))

@@ -187,9 +187,9 @@ class Handle:
         return self._process == os.getpid()
 
     def close(self) -> None:
-        if self._as_parameter_ is not None and self.is_ours():
-            call(self._close, self._as_parameter_)
-        self._as_parameter_ = None
+        handle, self._as_parameter_ = self._as_parameter_, None  # first: Ctrl-C may come before the call returns
+        if handle is not None and self.is_ours():
+            call(self._close, handle)
 
     def __enter__(self) -> "Handle":
         return self

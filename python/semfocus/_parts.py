@@ -30,12 +30,18 @@ def last_failure() -> BaseException | None:
     return _failure[0]
 
 
+def _cut(words: str, size: int) -> str:
+    """At most this many bytes of UTF-8."""
+    whole = words.encode(errors="replace")
+    return whole.decode() if len(whole) <= size else whole[:size - 3].decode(errors="ignore") + "..."
+
+
 def _sentence(problem: BaseException) -> bytes:
     """The exception and the lines that led to it, the innermost first, as far as there is room."""
-    words = f"{type(problem).__name__}: {problem}".replace("\n", " ")
+    words = _cut(f"{type(problem).__name__}: {problem}".replace("\n", " "), 200)
     for frame in reversed(traceback.extract_tb(problem.__traceback__)[1:]):
         words += f" | line {frame.lineno} of {frame.filename.rsplit('/', 1)[-1]}, in {frame.name}: {frame.line or ''}"
-    return words.encode("ascii", "replace")[:400]
+    return _cut(words, 400).encode()
 
 
 def _note_failure(problem: BaseException) -> bytes:

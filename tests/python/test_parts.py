@@ -112,6 +112,15 @@ class Selectors(InFolder):
         self.train("topk:3/py-noted-zeros", causal=True)
         self.assertTrue(seen and all(seen))
 
+    def test_a_long_exception_leaves_room_for_the_lines(self):
+        def wrong(scores):
+            raise ValueError("Größe ungültig 形状が違います " * 20)
+        semfocus.selector("py-long")(wrong)
+        with self.assertRaises(semfocus.RunFailed):
+            self.train("py-long")
+        message = semfocus.Store(self.store).run("py-long")["message"]
+        self.assertRegex(message, "ValueError: Größe ungültig 形状が違います .*[.]{3} [|] line [0-9]+ of test_parts.py, in wrong: raise")
+
     def test_an_exception_ends_the_run_with_its_traceback(self):
         calls = [0]
 

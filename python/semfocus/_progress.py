@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 from . import _library
@@ -42,7 +43,9 @@ def open_progress(wanted: bool | None, epochs: int) -> Silent:
     if wanted is False:
         return Silent()
     try:
-        from tqdm.auto import tqdm
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # without ipywidgets tqdm says so, and shows a bar of text
+            from tqdm.auto import tqdm
     except ImportError:
         return Silent()
     in_notebook = "ipykernel" in sys.modules

@@ -32,6 +32,7 @@ def plot(comparison: Any, column: str, axes: Any) -> Any:
         axes.plot(epochs, middle, color=colour, label=label, marker="o" if longest == 1 else None)
         axes.fill_between(epochs, low, high, color=colour, alpha=0.2, linewidth=0)
     axes.set_xlabel("epoch")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(NAMES[column])
     axes.set_title(comparison.rows[0]["task"] if not several else "")
     axes.legend()

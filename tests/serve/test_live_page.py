@@ -52,12 +52,20 @@ class LivePage(ServeCase):
         seeds = ",".join(str(seed) for seed in range(1, 26))
         words = [PROGRAM, "train", "even-pairs", *TINY, "--epochs", "600", "--attention", "full,topk:3", "--seed", seeds, "--threads", "1", "--store",
                  str(self.store), "--quiet", "--name", "fifty <x-runs>", "--json"]
-        seen, bars, queues, rest = set(), [], [], []
+        seen, bars, queues, rest, wrapped = set(), [], [], [], []
+        self.size(250)  # where a name takes two lines
+        self.addCleanup(self.size, 1280)
         with subprocess.Popen(words, stdout=subprocess.DEVNULL) as training:
             deadline = time.monotonic() + 300
             while time.monotonic() < deadline and training.poll() is None:
                 seen.add(self.text("#state"))
                 bars += self.js("return [...document.querySelectorAll('#running progress')].map((bar) => bar.value / bar.max)")
+                wrapped += self.js("""return [...document.querySelectorAll("#queue-list li")].map((item) => {
+                    const text = document.createRange();
+                    text.selectNodeContents(item.querySelector("button") ?? item);
+                    const lines = [...text.getClientRects()];
+                    return [lines.length, lines.at(-1).left - lines[0].left, lines[0].top - item.getBoundingClientRect().top];
+                }).filter(([lines]) => lines > 1)""")
                 queues.append(self.js("return document.querySelectorAll('#queue-list li').length"))
                 rest.append(self.js("""const more = document.getElementById("queue-more"), items = [...document.querySelectorAll("#queue-list li")];
                     return [items.length, items.filter((item) => item.querySelector("button")).length, more.hidden ? "" : more.textContent]"""))
@@ -72,6 +80,8 @@ class LivePage(ServeCase):
             self.assertEqual(numbered, waiting, "what is numbered is not a run")
             self.assertRegex(more, r"^(and [1-9]\d* more)?$" if numbered == 20 else "^$")
         self.assertTrue(any(more for _, _, more in rest), "more than 20 were waiting")
+        self.assertGreater(len(wrapped), 0)
+        self.assertEqual([line for line in wrapped if line[1] != 0 or line[2] > 4][:3], [], "lines that do not begin below each other, beside the number")
         self.wait_for("the report of the whole study",
                       lambda: "25" in self.text("#report-parts") and self.js("return document.querySelectorAll('#report-parts svg.figure').length") > 0)
         self.assertTrue(self.js("return window.neverReloaded"))

@@ -174,7 +174,8 @@ class Model(nn.Module):
         for sequence in sequences:
             if not 1 <= len(sequence) <= room or not all(0 <= token <= facts.pad for token in sequence):
                 raise ValueError(f"a sequence has 1 to {room} tokens, each 0 to {facts.pad}")
-        return torch.tensor([begin + list(s) + [facts.pad] * (room - len(s)) + ends for s in sequences])
+        rows = [begin + list(s) + [facts.pad] * (room - len(s)) + ends for s in sequences]
+        return torch.tensor(rows, dtype=torch.long).reshape(len(rows), facts.positions)
 
     def _head(self, x: torch.Tensor) -> torch.Tensor:
         if not self.facts.tied:
@@ -182,8 +183,11 @@ class Model(nn.Module):
         return functional.linear(x, self.embedding.weight[:self.facts.classes], self.linear.bias)
 
     def forward(self, tokens: torch.Tensor, last: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits [B, classes], or [B, positions, classes] for the readout "each". ``last`` is the position that the readout "last" reads, by default the last before the
-        padding."""
+        """Logits [B, classes], or [B, positions, classes] for the readout "each". ``last`` is the position that the readout
+        "last" reads, by default the last before the padding."""
+        if tokens.dim() != 2 or tokens.shape[1] != self.facts.positions:
+            raise ValueError(f"tokens have the shape {tuple(tokens.shape)} but must be [B, {self.facts.positions}]; "
+                             "lay_out() makes them from sequences")
         x = self.embedding(tokens) * self.facts.embedding_scale + self.table
         for block in self.encoder.transformer:
             x = block(x)

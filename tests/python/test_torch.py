@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 
 from place import PROGRAM, SMALL, InFolder, semfocus
@@ -353,6 +354,17 @@ class Modules(InFolder):
         with self.assertRaisesRegex(ValueError, "plain"):
             model = Model.from_run(run, plain=True)
             model(model.lay_out(self.tokens))
+        built = Model.from_run(run)
+        self.assertEqual(built(built.lay_out([])).shape, (0, 2))
+        with self.assertRaisesRegex(ValueError, r"shape \(2, 3\) but must be \[B, 9\]; lay_out"):
+            built(torch.zeros(2, 3, dtype=torch.long))
+        path = Path(self.folder) / "bad.safetensors"
+        for header, sentence in ((b"xx", "Expecting value"), (b'{"a": {}}', "data_offsets"),
+                                 (b'{"a": {"dtype": "F16", "shape": [1], "data_offsets": [0, 2]}}', "'a' is F16, but"),
+                                 (b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 2]}}', "multiple")):
+            path.write_bytes(len(header).to_bytes(8, "little") + header + b"ab")
+            with self.assertRaisesRegex(ValueError, "bad.safetensors' cannot be read as a safetensors file: .*" + sentence):
+                Model.from_file(path)
         weights, metadata = run.export()
         for name, value in (("readout", "sum"), ("position-encoding", "learned"), ("model", "semfocus 2")):
             with self.assertRaisesRegex(ValueError, value):

@@ -39,7 +39,8 @@ def _cut(words: str, size: int) -> str:
 def _sentence(problem: BaseException) -> bytes:
     """The exception and the lines that led to it, the innermost first, as far as there is room."""
     words = _cut(f"{type(problem).__name__}: {problem}".replace("\n", " "), 200)
-    for frame in reversed(traceback.extract_tb(problem.__traceback__)[1:]):
+    frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename != __file__]
+    for frame in reversed(frames):
         words += f" | line {frame.lineno} of {frame.filename.rsplit('/', 1)[-1]}, in {frame.name}: {frame.line or ''}"
     return _cut(words, 400).encode()
 
@@ -57,6 +58,11 @@ def _source_of(function: Callable, given: str | None) -> str:
         return textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
         raise ValueError(f"the source of {function!r} is not known, but runs depend on it; give it as source=...") from None
+
+
+def _check_name(kind: str, name: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of the {kind} is {name!r} but must be text: @semfocus.{kind}(\"NAME\")")
 
 
 def _summary_of(function: Callable) -> str:
@@ -102,6 +108,8 @@ def selector(name: str, *, takes_k: bool | None = None, keeps_k: bool = False, c
     >>> train("even-pairs", attention="nearest:3", seed=1, store=STORE, **SMALL)["status"]
     'done'
     """
+    _check_name("selector", name)
+
     def register(function: Callable) -> Callable:
         with_k = takes_k if takes_k is not None else "k" in inspect.signature(function).parameters
 
@@ -137,6 +145,8 @@ def _fill(mask: numpy.ndarray, kept: numpy.ndarray, causal: bool) -> None:
     elif kept.ndim == 3 and kept.shape[:2] == (N, T) and numpy.issubdtype(kept.dtype, numpy.integer):
         if kept.size and (kept.min() < 0 or kept.max() >= T):
             raise ValueError(f"a selector returned key {kept.min() if kept.min() < 0 else kept.max()}; keys are 0 to {T - 1}")
+        if kept.shape == mask.shape and T > 2 and kept.max() <= 1:
+            raise ValueError(f"a selector returned a mask of {kept.dtype}; it must be boolean: mask.astype(bool)")
         mask[:] = 0
         numpy.put_along_axis(mask, kept, 1, axis=2)
     else:
@@ -199,6 +209,8 @@ def weighting(name: str, *, backward: Callable, causal: bool = True,
     >>> train("even-pairs", attention="full/squares", seed=1, store=STORE, **SMALL)["status"]
     'done'
     """
+    _check_name("weighting", name)
+
     def register(function: Callable) -> Callable:
         def guarded(out: Any, rows: Any, count: int, compute: Callable) -> None:
             scratch = [rows[n].scratch for n in range(count)]

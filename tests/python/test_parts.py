@@ -112,6 +112,18 @@ class Selectors(InFolder):
         self.train("topk:3/py-noted-zeros", causal=True)
         self.assertTrue(seen and all(seen))
 
+    def test_a_mask_of_numbers_is_refused(self):
+        semfocus.selector("py-numbers")(lambda scores: (scores > -1e9).astype(int))
+        with self.assertRaisesRegex(semfocus.RunFailed, r"a mask of int64; it must be boolean: mask.astype\(bool\)$"):
+            self.train("py-numbers")
+
+    def test_a_name_is_needed(self):
+        for kind in (semfocus.selector, lambda name: semfocus.weighting(name, backward=softmax_backward)):
+            with self.assertRaisesRegex(TypeError, "must be text: @semfocus.*NAME"):
+                @kind
+                def _(scores):
+                    return scores > 0
+
     def test_a_long_exception_leaves_room_for_the_lines(self):
         def wrong(scores):
             raise ValueError("Größe ungültig 形状が違います " * 20)

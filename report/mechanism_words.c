@@ -28,7 +28,7 @@ static void print_one(FILE *out, const char *spelling) {
     if (sf_attention_parse(&attention, spelling) != SF_OK) return;
     sf_attention_say(words, &attention);
     fputs("<dt>", out);
-    sf_markup_text(out, spelling);
+    sf_markup_name(out, spelling);
     fputs("</dt><dd>", out);
     sf_markup_text(out, words);
     fputs("</dd>\n", out);

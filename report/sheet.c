@@ -74,7 +74,7 @@ void sf_sheet_begin(const sf_sheet *s, const sf_frame *frame, const char *title)
                 frame->x.from, frame->x.to, frame->y.to, frame->y.from);
     if (*title == '\0') return;
     fprintf(s->out, "<text class=\"key\" x=\"%.1f\" y=\"%.1f\">", frame->left + 12, frame->top + 14);
-    sf_figure_name(s->out, title);
+    sf_figure_name_within(s->out, title, s->width - 12);
     fputs("</text>\n", s->out);
 }
 

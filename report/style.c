@@ -61,7 +61,8 @@ void sf_style_paint(FILE *out, size_t style, bool is_band, bool standalone) {
 
 /* Longer names are cut; the table has them in full. */
 enum { MOST_NAME = 44 };
-static const double character_pixels = 6.9;
+static const double character_pixels = 6.9;      /* on average */
+static const double wide_character_pixels = 7.6; /* of a name with many wide characters */
 
 static bool begins_character(char byte) {
     return ((unsigned char)byte & 0xC0) != 0x80; /* not one of the inner bytes of UTF-8 */
@@ -73,17 +74,26 @@ double sf_name_width(const char *name) {
     return character_pixels * (double)(characters < MOST_NAME ? characters : MOST_NAME);
 }
 
-void sf_figure_name(FILE *out, const char *name) {
+static void write_name(FILE *out, const char *name, size_t most) {
     char cut[SF_VARIANT_SIZE];
     size_t used = 0, characters = 0, end = 0; /* end: of the characters that fit beside an ellipsis */
-    for (; name[used] != '\0' && characters <= MOST_NAME; used++) {
+    for (; name[used] != '\0' && characters <= most; used++) {
         characters += begins_character(name[used]);
-        if (characters < MOST_NAME) end = used + 1;
+        if (characters < most) end = used + 1;
     }
-    if (characters <= MOST_NAME) end = used;
+    if (characters <= most) end = used;
     snprintf(cut, sizeof cut, "%.*s", (int)end, name);
     sf_markup_text(out, cut);
     if (name[end] != '\0') fputs("…", out);
+}
+
+void sf_figure_name(FILE *out, const char *name) {
+    write_name(out, name, MOST_NAME);
+}
+
+void sf_figure_name_within(FILE *out, const char *name, double width) {
+    const size_t room = (size_t)(width / wide_character_pixels);
+    write_name(out, name, room < MOST_NAME ? room : MOST_NAME);
 }
 
 void sf_series_begin(FILE *out, size_t style, size_t number, const char *name) {

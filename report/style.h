@@ -22,6 +22,7 @@ void sf_style_paint(FILE *out, size_t style, bool is_band, bool standalone);
 
 /* A group's name, cut where it is too long for a figure, and how many pixels that takes at most. */
 void sf_figure_name(FILE *out, const char *name);
+void sf_figure_name_within(FILE *out, const char *name, double width); /* cut also where it would be wider */
 double sf_name_width(const char *name);
 
 /* <g class="series ..." data-series data-name, still open for further attributes. */

@@ -48,7 +48,7 @@ static bool has_sentence(const sf_landscape *landscape) {
 static void print_name(FILE *out, const sf_landscape *landscape, size_t i) {
     char name[SF_SURFACE_NAME_SIZE];
     sf_surface_name(name, landscape, i);
-    sf_markup_text(out, name);
+    sf_markup_name(out, name);
 }
 
 static sf_status print_maps(FILE *out, const sf_landscape *landscape, sf_surface_quantity quantity) {

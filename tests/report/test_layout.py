@@ -20,6 +20,7 @@ WIDTHS = (390, 768, 1280)
 SCHEMES = ("light", "dark")
 MANY = "full,topk:1,topk:2,topk:3,banded:1,banded:3,block:2,bottomk:2,random:2,topp:0.5,within:1,banded:3+global:1," \
        "topk:2+sink:1/entmax15@rope,topk:2+st,blocktopk:2:1"
+LONG = "topk:2+sink:1+window:2/entmax15@rope@qknorm:4"
 
 # Every piece of text that is shown: where, how large, in which colour on what. Sizes are those on the screen: the text of
 # a drawing is scaled with it. Boxes are cut to the table that scrolls them.
@@ -121,7 +122,7 @@ class Pages(Browser, Case):
         cls.make("compare", "even-pairs,parity", "--attention", MANY, "--seeds", "2", "--epochs", "6", page="many")
         cls.make("compare", "even-pairs", "--attention", "full,topk:2", "--seeds", "2", "--epochs", "6", "--lr", "0.005,0.02",
                  "--norm", "pre,post", "--activation", "relu,gelu", page="grid")
-        cls.make("compare", "even-pairs", "--attention", "full,topk:2,banded:3", "--seeds", "3", "--every", "2", page="theory")
+        cls.make("compare", "even-pairs", "--attention", f"full,topk:2,{LONG},banded:3", "--seeds", "3", "--every", "2", page="theory")
         cls.make("compare", "even-pairs", "--attention", "full,topk:3", "--seeds", "4", "--length", "15", "--train-count", "600",  # far from 1 in c1
                  "--heldout-count", "200", "--blocks", "2", "--width", "32", "--mlp-width", "32", "--batch", "10", "--epochs", "30",
                  "--optimizer", "sgd", "--lr", "0.1", "--every", "15", page="regions")
@@ -154,6 +155,8 @@ class Pages(Browser, Case):
                 for scheme in SCHEMES:
                     with self.subTest(page=path.stem, width=width, scheme=scheme):
                         self.look(path, width, scheme)
+                        if scheme == "dark":  # what unfolds is looked at in one of them
+                            self.js("for (const one of document.querySelectorAll('details')) one.open = true")
                         texts = self.js(TEXTS)
                         self.assertGreater(len(texts), 50)
                         small = [text for text in texts if text["size"] < 11]

@@ -2,6 +2,7 @@
  * them. */
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "attention/room.h"
 #include "base/stop.h"
@@ -17,21 +18,22 @@ static size_t rounded_up(size_t bytes) {
 typedef struct all_scores { /* behind the selector's own scratch */
     double *scores;         /* [T,T] */
     double *steps;          /* [score steps + 1,T] */
-    float *keys;            /* [T,D]: scaled */
+    float *columns;         /* [D,T]: of the keys, scaled */
+    float *products;        /* [T]: of a query with every key */
     uint32_t *every;        /* [T] */
 } all_scores;
 
 static size_t lay_out(all_scores *out, unsigned char *at, const sf_attention *attention, size_t T, size_t D) {
     const size_t steps = sf_attention_score_steps(attention) + 1;
     const size_t sizes[] = {T * T * sizeof(double), steps * T * sizeof(double), T * D * sizeof(float),
-                            T * sizeof(uint32_t)};
-    void *places[4] = {NULL};
+                            T * sizeof(float), T * sizeof(uint32_t)};
+    void *places[5] = {NULL};
     size_t used = 0;
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         if (at != NULL) places[i] = at + used;
         used += rounded_up(sizes[i]);
     }
-    *out = (all_scores){places[0], places[1], places[2], places[3]};
+    *out = (all_scores){places[0], places[1], places[2], places[3], places[4]};
     return used;
 }
 
@@ -60,6 +62,35 @@ bool sf_preparation_is_stopped(void) {
 
 /* In float, as the kernels compute them, so that a selector sees the scores that it would see in keep(): a product is a
  * chain of fused multiply-adds over the channels, with the scaled key. */
+static inline __attribute__((always_inline)) void multiply(float *products /* [count] */, const double *q,
+                                                           const all_scores *all, size_t count,
+                                                           const sf_head_input *head) {
+    memset(products, 0, count * sizeof *products);
+    for (size_t c = 0; c < head->D; c++) {
+        const float x = (float)q[c], *column = all->columns + c * head->T;
+        for (size_t j = 0; j < count; j++) products[j] = fmaf(x, column[j], products[j]);
+    }
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* Without these instructions fmaf() is a function: the same bits, but slow. */
+__attribute__((target("avx2,fma"))) static void multiply_avx2(float *products, const double *q, const all_scores *all,
+                                                              size_t count, const sf_head_input *head) {
+    multiply(products, q, all, count, head);
+}
+#endif
+
+static void multiply_all(float *products, const double *q, const all_scores *all, size_t count,
+                         const sf_head_input *head) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        multiply_avx2(products, q, all, count, head);
+        return;
+    }
+#endif
+    multiply(products, q, all, count, head);
+}
+
 static void score_query(const all_scores *all, const sf_attention *attention, const sf_head_input *head, size_t i) {
     const double *q = head->queries + i * head->stride;
     const size_t steps = sf_attention_score_steps(attention);
@@ -70,11 +101,8 @@ static void score_query(const all_scores *all, const sf_attention *attention, co
                                 .head = head->head,
                                 .heads = head->heads};
     double *scores = all->scores + i * head->T;
-    for (size_t j = 0; j < row.count; j++) {
-        float sum = 0;
-        for (size_t c = 0; c < head->D; c++) sum = fmaf((float)q[c], all->keys[j * head->D + c], sum);
-        all->steps[j] = sum;
-    }
+    multiply_all(all->products, q, all, row.count, head);
+    for (size_t j = 0; j < row.count; j++) all->steps[j] = all->products[j];
     sf_attention_transform_scores(all->steps, attention, &row);
     for (size_t j = 0; j < head->T; j++) scores[j] = j < row.count ? (float)all->steps[steps * row.count + j] : 0;
 }
@@ -90,7 +118,7 @@ static const double *score_all(double *scores, void *scratch, const sf_attention
     for (size_t j = 0; j < head->T; j++) {
         all.every[j] = (uint32_t)j;
         for (size_t c = 0; c < head->D; c++)
-            all.keys[j * head->D + c] = (float)head->score_scale * (float)head->keys[j * head->stride + c];
+            all.columns[c * head->T + j] = (float)head->score_scale * (float)head->keys[j * head->stride + c];
     }
     for (size_t i = 0; i < head->T && !sf_preparation_is_stopped(); i++) score_query(&all, attention, head, i);
     return all.scores;

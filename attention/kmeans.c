@@ -10,18 +10,20 @@
 #include <math.h>
 #include <string.h>
 
+#include "attention/groups.h"
 #include "attention/products.h"
 #include "attention/room.h"
 #include "base/sizes.h"
 
 typedef struct clusters {
     size_t count;
-    double *centroids;      /* [D,count]: side by side, so that products with several are computed at once */
-    double *unit;           /* [T,D]: normalized keys */
-    double *products;       /* [count] */
-    uint32_t *of_key;       /* [T] */
-    uint32_t *of_query;     /* [T] */
-    uint32_t *first, *keys; /* [count+1], [T]: the keys of cluster n are keys[first[n] .. first[n + 1] - 1] */
+    double *centroids;             /* [D,count]: side by side, so that products with several are computed at once */
+    double *unit;                  /* [T,D]: normalized keys */
+    double *products;              /* [count] */
+    uint32_t *of_key;              /* [T] */
+    uint32_t *of_query;            /* [T] */
+    uint32_t *first, *keys;        /* [count+1], [T]: the keys of cluster n are keys[first[n] .. first[n + 1] - 1] */
+    uint32_t *first_query, *order; /* [count+1], [T]: its queries likewise */
 } clusters;
 
 static clusters lay_out(const void *scratch, size_t T, size_t D, const double *arguments) {
@@ -33,12 +35,14 @@ static clusters lay_out(const void *scratch, size_t T, size_t D, const double *a
     c.of_query = c.of_key + T;
     c.first = c.of_query + T;
     c.keys = c.first + c.count + 1;
+    c.first_query = c.keys + T;
+    c.order = c.first_query + c.count + 1;
     return c;
 }
 
 static size_t scratch_size(const sf_head_input *head) {
     const size_t T = head->T, D = head->D, count = (size_t)head->arguments[0];
-    return (D * count + T * D + count) * sizeof(double) + (3 * T + count + 1) * sizeof(uint32_t);
+    return (D * count + T * D + count) * sizeof(double) + (4 * T + 2 * (count + 1)) * sizeof(uint32_t);
 }
 
 /* 0 stays 0. */
@@ -64,14 +68,15 @@ static void assign(uint32_t *cluster /* [T] */, const clusters *c, const double 
         cluster[j] = nearest(c, rows + j * stride, head->D);
 }
 
-/* Counts the keys of every cluster and lists them. */
-static void list_keys(const clusters *c, size_t T) {
-    memset(c->first, 0, (c->count + 1) * sizeof *c->first);
-    for (size_t j = 0; j < T; j++) c->first[c->of_key[j] + 1]++;
-    for (size_t n = 0; n < c->count; n++) c->first[n + 1] += c->first[n];
-    for (size_t j = 0; j < T; j++) c->keys[c->first[c->of_key[j]]++] = (uint32_t)j;
-    for (size_t n = c->count; n > 0; n--) c->first[n] = c->first[n - 1];
-    c->first[0] = 0;
+/* Lists the keys or queries of every cluster. */
+static void list_members(uint32_t *first /* [count+1] */, uint32_t *rows /* [T] */, const uint32_t *cluster /* [T] */,
+                         size_t count, size_t T) {
+    memset(first, 0, (count + 1) * sizeof *first);
+    for (size_t j = 0; j < T; j++) first[cluster[j] + 1]++;
+    for (size_t n = 0; n < count; n++) first[n + 1] += first[n];
+    for (size_t j = 0; j < T; j++) rows[first[cluster[j]]++] = (uint32_t)j;
+    for (size_t n = count; n > 0; n--) first[n] = first[n - 1];
+    first[0] = 0;
 }
 
 static void move_centroids(const clusters *c, size_t D) {
@@ -98,24 +103,41 @@ static void prepare(void *scratch, const sf_head_input *head) {
     for (size_t round = 0; round < (size_t)head->arguments[1]; round++) {
         assign(c.of_key, &c, c.unit, D, head);
         if (sf_preparation_is_stopped()) return;
-        list_keys(&c, T);
+        list_members(c.first, c.keys, c.of_key, c.count, T);
         move_centroids(&c, D);
     }
     assign(c.of_key, &c, c.unit, D, head);
     if (sf_preparation_is_stopped()) return;
-    list_keys(&c, T);
+    list_members(c.first, c.keys, c.of_key, c.count, T);
     assign(c.of_query, &c, head->queries, head->stride, head);
+    if (sf_preparation_is_stopped()) return;
+    list_members(c.first_query, c.order, c.of_query, c.count, T);
+}
+
+static size_t keep_cluster(uint32_t *kept, const clusters *c, size_t query) {
+    const uint32_t own = c->of_query[query], first = c->first[own];
+    const size_t count = c->first[own + 1] - first;
+    memcpy(kept, c->keys + first, count * sizeof *kept);
+    return count;
 }
 
 static size_t keep_own_cluster(uint32_t *kept, const sf_query *query) {
     const sf_head_input *head = query->head;
     const clusters c = lay_out(query->prepared, head->T, head->D, head->arguments);
-    const uint32_t own = c.of_query[query->query], first = c.first[own];
-    const size_t count = c.first[own + 1] - first;
-    memcpy(kept, c.keys + first, count * sizeof *kept);
+    const size_t count = keep_cluster(kept, &c, query->query);
     if (count > 0) return count;
     kept[0] = (uint32_t)query->query;
     return 1;
+}
+
+sf_query_groups sf_kmeans_groups(const sf_head_state *head) {
+    const clusters c = lay_out(head->scratch, head->input.T, head->input.D, head->input.arguments);
+    return (sf_query_groups){.order = c.order, .of_query = c.of_query};
+}
+
+size_t sf_kmeans_keep_group(uint32_t *kept, const sf_head_state *head, size_t query) {
+    const clusters c = lay_out(head->scratch, head->input.T, head->input.D, head->input.arguments);
+    return keep_cluster(kept, &c, query);
 }
 
 static bool keeps_all(size_t keys, size_t k, const double *arguments) {

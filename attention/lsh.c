@@ -8,6 +8,7 @@
  * Example: semfocus train even-pairs --attention lsh:8:2 */
 #include <string.h>
 
+#include "attention/groups.h"
 #include "attention/products.h"
 #include "attention/room.h"
 #include "base/sizes.h"
@@ -21,6 +22,8 @@ typedef struct hashes {
     uint32_t *of_query;     /* [rounds,T] */
     uint32_t *of_key;       /* [T] */
     uint32_t *first, *keys; /* [rounds,b+1], [rounds,T]: the keys of bucket n in a round are keys[first[n] ..] */
+    uint32_t *order;        /* [T]: queries, those of the same buckets side by side */
+    uint32_t *group;        /* [T]: of each query; queries of the same buckets are a group */
 } hashes;
 
 static hashes lay_out(const void *scratch, size_t T, size_t D, const double *arguments) {
@@ -31,13 +34,15 @@ static hashes lay_out(const void *scratch, size_t T, size_t D, const double *arg
     h.of_key = h.of_query + h.rounds * T;
     h.first = h.of_key + T;
     h.keys = h.first + h.rounds * (h.buckets + 1);
+    h.order = h.keys + h.rounds * T;
+    h.group = h.order + T;
     return h;
 }
 
 static size_t scratch_size(const sf_head_input *head) {
     const size_t half = (size_t)head->arguments[0] / 2, rounds = (size_t)head->arguments[1];
     return (head->D + 1) * half * sizeof(double) +
-           ((2 * rounds + 1) * head->T + rounds * (2 * half + 1)) * sizeof(uint32_t);
+           ((2 * rounds + 3) * head->T + rounds * (2 * half + 1)) * sizeof(uint32_t);
 }
 
 static uint32_t bucket_of(const hashes *h, const double *x, size_t D) {
@@ -55,14 +60,40 @@ static uint32_t bucket_of(const hashes *h, const double *x, size_t D) {
     return best;
 }
 
-static void list_keys(uint32_t *first /* [buckets+1] */, uint32_t *keys /* [T] */, const uint32_t *of_key /* [T] */,
-                      size_t buckets, size_t T) {
+/* Sorts by bucket; what shares a bucket stays in order. Those of bucket n become sorted[first[n] .. first[n + 1] - 1].
+ */
+static void sort_by_bucket(uint32_t *first /* [buckets+1] */, uint32_t *sorted /* [T] */,
+                           const uint32_t *rows /* [T]; NULL: 0, 1, 2, ... */, const uint32_t *bucket /* [T] */,
+                           size_t buckets, size_t T) {
     memset(first, 0, (buckets + 1) * sizeof *first);
-    for (size_t j = 0; j < T; j++) first[of_key[j] + 1]++;
+    for (size_t j = 0; j < T; j++) first[bucket[j] + 1]++;
     for (size_t n = 0; n < buckets; n++) first[n + 1] += first[n];
-    for (size_t j = 0; j < T; j++) keys[first[of_key[j]]++] = (uint32_t)j;
+    for (size_t j = 0; j < T; j++) {
+        const uint32_t row = rows != NULL ? rows[j] : (uint32_t)j;
+        sorted[first[bucket[row]]++] = row;
+    }
     for (size_t n = buckets; n > 0; n--) first[n] = first[n - 1];
     first[0] = 0;
+}
+
+static bool share_all_buckets(const hashes *h, size_t T, uint32_t query, uint32_t other) {
+    for (size_t round = 0; round < h->rounds; round++)
+        if (h->of_query[round * T + query] != h->of_query[round * T + other]) return false;
+    return true;
+}
+
+/* Sorted by one round after the other, queries of the same buckets come to lie side by side. */
+static void group_queries(const hashes *h, size_t T) {
+    uint32_t *sorted = h->of_key, *first = (uint32_t *)(void *)h->matrix; /* which is no longer needed */
+    for (size_t round = 0; round < h->rounds; round++) {
+        sort_by_bucket(first, sorted, round > 0 ? h->order : NULL, h->of_query + round * T, h->buckets, T);
+        memcpy(h->order, sorted, T * sizeof *sorted);
+    }
+    uint32_t group = 0;
+    for (size_t i = 0; i < T; i++) {
+        if (i > 0 && !share_all_buckets(h, T, h->order[i - 1], h->order[i])) group++;
+        h->group[h->order[i]] = group;
+    }
 }
 
 static void prepare(void *scratch, const sf_head_input *head) {
@@ -75,24 +106,24 @@ static void prepare(void *scratch, const sf_head_input *head) {
             h.of_query[round * T + j] = bucket_of(&h, head->queries + j * head->stride, D);
             h.of_key[j] = bucket_of(&h, head->keys + j * head->stride, D);
         }
-        list_keys(h.first + round * (h.buckets + 1), h.keys + round * T, h.of_key, h.buckets, T);
+        sort_by_bucket(h.first + round * (h.buckets + 1), h.keys + round * T, NULL, h.of_key, h.buckets, T);
     }
+    group_queries(&h, T);
 }
 
 enum { WORDS = 65536 / 64 + 1 }; /* a bit for every position there may be */
 
-/* Marks the visible keys of the query's buckets; counting marks in order lists them in order. */
-static size_t keep_shared_buckets(uint32_t *kept, const sf_query *query) {
-    const sf_head_input *head = query->head;
-    const hashes h = lay_out(query->prepared, head->T, head->D, head->arguments);
-    const size_t words = query->visible / 64 + 1;
+/* Marks the visible keys of the query's buckets, and its own if asked to; counting marks in order lists them in order.
+ */
+static size_t keep_from_buckets(uint32_t *kept, const hashes *h, size_t query, size_t T, size_t visible, bool own) {
+    const size_t words = visible / 64 + 1;
     uint64_t marks[WORDS];
     memset(marks, 0, words * sizeof *marks);
-    marks[query->query / 64] |= UINT64_C(1) << query->query % 64;
-    for (size_t round = 0; round < h.rounds; round++) {
-        const uint32_t bucket = h.of_query[round * head->T + query->query];
-        const uint32_t *first = h.first + round * (h.buckets + 1) + bucket, *keys = h.keys + round * head->T;
-        for (size_t i = first[0]; i < first[1] && keys[i] < query->visible; i++)
+    marks[query / 64] |= (uint64_t)own << query % 64;
+    for (size_t round = 0; round < h->rounds; round++) {
+        const uint32_t bucket = h->of_query[round * T + query];
+        const uint32_t *first = h->first + round * (h->buckets + 1) + bucket, *keys = h->keys + round * T;
+        for (size_t i = first[0]; i < first[1] && keys[i] < visible; i++)
             marks[keys[i] / 64] |= UINT64_C(1) << keys[i] % 64;
     }
     size_t count = 0;
@@ -100,6 +131,22 @@ static size_t keep_shared_buckets(uint32_t *kept, const sf_query *query) {
         for (uint64_t left = marks[word]; left != 0; left &= left - 1)
             kept[count++] = (uint32_t)(64 * word) + (uint32_t)__builtin_ctzll(left);
     return count;
+}
+
+static size_t keep_shared_buckets(uint32_t *kept, const sf_query *query) {
+    const sf_head_input *head = query->head;
+    const hashes h = lay_out(query->prepared, head->T, head->D, head->arguments);
+    return keep_from_buckets(kept, &h, query->query, head->T, query->visible, true);
+}
+
+sf_query_groups sf_lsh_groups(const sf_head_state *head) {
+    const hashes h = lay_out(head->scratch, head->input.T, head->input.D, head->input.arguments);
+    return (sf_query_groups){.order = h.order, .of_query = h.group};
+}
+
+size_t sf_lsh_keep_group(uint32_t *kept, const sf_head_state *head, size_t query) {
+    const hashes h = lay_out(head->scratch, head->input.T, head->input.D, head->input.arguments);
+    return keep_from_buckets(kept, &h, query, head->input.T, head->input.T, false);
 }
 
 static const char *refuse(size_t k, const double *arguments) {

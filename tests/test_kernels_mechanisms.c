@@ -192,9 +192,8 @@ static void every_part_equals_the_reference(void **state) {
 static void long_sequences_equal_the_reference(void **state) {
     (void)state;
     static const char *const few[] = {
-        "topp:0.7",       "within:1",          "blocktopk:16:2",    "kmeans:5:2",
-        "lsh:8:2+sink:1", "full/sigmoid@rope", "topk:9+st",         "causal full@qknorm:4",
-        "full/doubly",    "full/fastmax",      "causal last topk:7"};
+        "topp:0.7",          "within:1",  "blocktopk:16:2",       "kmeans:5:2",  "lsh:4:2",      "lsh:8:2+sink:1",
+        "full/sigmoid@rope", "topk:9+st", "causal full@qknorm:4", "full/doubly", "full/fastmax", "causal last topk:7"};
     for (uint32_t i = 0; i < sizeof few / sizeof *few; i++) {
         const sample_case c = {few[i], 211, 16, 8, 1, 1, 2, SF_GELU, SF_PRE_NORM, i % 2 * 0.1, 700 + i};
         describe_case(&c);
@@ -431,6 +430,33 @@ static void limits_equal_full_attention(void **state) {
     }
 }
 
+/* Queries that share their list of keys are computed together. An extra that adds the query's own key, which lsh keeps
+ * anyway, prevents that: then each is computed alone. */
+static void queries_together_equal_queries_alone(void **state) {
+    (void)state;
+    static const char *const both[][2] = {{"lsh:4:2", "lsh:4:2+window:1"},
+                                          {"lsh:2:1", "lsh:2:1+window:1"},
+                                          {"lsh:16:3/sigmoid", "lsh:16:3+window:1/sigmoid"}};
+    static const size_t widths[] = {64, 20};
+    for (size_t i = 0; i < 2 * sizeof both / sizeof *both; i++) {
+        sample together, alone;
+        outcome ours, theirs;
+        const size_t C = widths[i % 2];
+        sample_open(&together, &(sample_case){both[i / 2][0], 301, C, 8, 1, 1, 2, SF_GELU, SF_PRE_NORM, 0.1, 7});
+        sample_open(&alone, &(sample_case){both[i / 2][1], 301, C, 8, 1, 1, 2, SF_GELU, SF_PRE_NORM, 0.1, 7});
+        run_cpu(&ours, &together, 1);
+        run_cpu(&theirs, &alone, 1);
+        printf("  %s like %s, width %zu\n", both[i / 2][0], both[i / 2][1], C);
+        assert_memory_equal(ours.logits, theirs.logits, sample_logits(&together) * sizeof *ours.logits);
+        assert_int_equal(together.model.size, alone.model.size);
+        assert_memory_equal(ours.gradient, theirs.gradient, together.model.size * sizeof *ours.gradient);
+        outcome_close(&ours);
+        outcome_close(&theirs);
+        sample_close(&together);
+        sample_close(&alone);
+    }
+}
+
 /* The last normalization of doubly is over the keys of a query. */
 static void rows_of_doubly_sum_to_1(void **state) {
     (void)state;
@@ -468,6 +494,7 @@ int main(void) {
         cmocka_unit_test(causal_tiles_equal_the_reference),     cmocka_unit_test(causal_tiles_do_not_see_later_tokens),
         cmocka_unit_test(limits_equal_full_attention),          cmocka_unit_test(wide_rows_equal_the_reference),
         cmocka_unit_test(no_query_keeps_more_than_announced),   cmocka_unit_test(rows_of_doubly_sum_to_1),
+        cmocka_unit_test(queries_together_equal_queries_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

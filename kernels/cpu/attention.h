@@ -134,7 +134,9 @@ void sf_lone_backward(const sf_lone_head *lone);
 /* One query of the kernels above. */
 typedef struct sf_row {
     size_t query, count;
-    uint32_t *keys;   /* [count], with room for 2T while they are chosen */
+    uint32_t *keys;   /* [count], with room for 2T while they are chosen; rows of a group have the same list, */
+    bool adds_own;    /* to which the query's own key is added, */
+    size_t own;       /* in this place: `keys` lists one key less */
     float *scores;    /* [count]: of the kept keys, after the score transforms */
     float *weights;   /* [count]; under softmax the place of the scores */
     float *factors;   /* [count]: of dropout; NULL: no dropout */
@@ -155,9 +157,15 @@ void sf_row_factors(sf_row *row, const sf_head *head);
  * listed keys. */
 void sf_row_scores_backward(const sf_row *row, const sf_head *head, const float *raw);
 
-/* Products of up to SF_LIST_TILE queries, ascending, with the keys and values that they list (attention_lists.c).
- * Scores; the context from the weights; the gradients of the weights, with the factors of dropout; dq, dk and dv from
- * the slopes of the rows `through` and the weights of `rows`. The last waits for the head's turns. */
+/* How many keys a row's list has without the query's own. */
+static inline size_t sf_row_listed(const sf_row *row) {
+    return row->count - row->adds_own;
+}
+
+/* Products of up to SF_LIST_TILE queries with the keys and values that they list (attention_lists.c). The queries
+ * follow each other, in any order; those of a group are side by side. Scores; the context from the weights; the
+ * gradients of the weights, with the factors of dropout; dq, dk and dv from the slopes of the rows `through` and the
+ * weights of `rows`. The last waits for the head's turns. */
 void sf_lists_score(const sf_row *rows, size_t count, const sf_head *head);
 void sf_lists_mix(const sf_row *rows, size_t count, const sf_head *head);
 void sf_lists_slopes(const sf_row *rows, size_t count, const sf_head *head);

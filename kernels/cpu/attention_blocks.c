@@ -6,12 +6,9 @@
  * The backward pass goes through tiles of queries for dq and the gradients of the scores, then through blocks for dk
  * and dv, each of which belongs to one worker. */
 #include "base/sizes.h"
-#include "kernels/cpu/kept_row.h"
+#include "kernels/cpu/gathered.h"
 
-enum {
-    AT_ONCE = 4, /* queries, or keys, whose sums are held in registers */
-    DEPTH = 64   /* queries that a block's keys take at a time: their rows stay in the nearest cache */
-};
+enum { DEPTH = 64 /* queries that a block's keys take at a time: their rows stay in the nearest cache */ };
 
 typedef struct blocked_head {
     const sf_head *head;
@@ -70,148 +67,42 @@ static void sort_by_block(uint32_t *first /* [count+1] */, uint32_t *places, con
     first[0] = 0;
 }
 
-typedef struct gathered { /* up to AT_ONCE queries that keep a block */
-    const float *x[AT_ONCE];
-    float *out[AT_ONCE];
-} gathered;
-
-/* Partial sums of dot products: the channels l, l + 16, ... of every x. */
-INLINE void lanes_of(vf sums[AT_ONCE], const gathered *g, const float *panel, size_t l, size_t rows, size_t N) {
-#pragma GCC unroll 4
-    for (size_t i = 0; i < rows; i++) sums[i] = splat(0.0F);
-#pragma GCC unroll 4
-    for (size_t c = l; c < N; c += SUM_LANES) {
-        const vf keys = load(panel + c * SF_PANEL);
-#pragma GCC unroll 4
-        for (size_t i = 0; i < rows; i++) sums[i] = multiply_add(splat(g->x[i][c]), keys, sums[i]);
-    }
-}
-
-/* l + (l + 8). */
-INLINE void pairs_of(vf sums[AT_ONCE], const gathered *g, const float *panel, size_t l, size_t rows, size_t N) {
-    vf other[AT_ONCE];
-    lanes_of(sums, g, panel, l, rows, N);
-    lanes_of(other, g, panel, l + 8, rows, N);
-#pragma GCC unroll 4
-    for (size_t i = 0; i < rows; i++) sums[i] += other[i];
-}
-
-/* l + (l + 4) of those. */
-INLINE void fours_of(vf sums[AT_ONCE], const gathered *g, const float *panel, size_t l, size_t rows, size_t N) {
-    vf other[AT_ONCE];
-    pairs_of(sums, g, panel, l, rows, N);
-    pairs_of(other, g, panel, l + 4, rows, N);
-#pragma GCC unroll 4
-    for (size_t i = 0; i < rows; i++) sums[i] += other[i];
-}
-
-/* l + (l + 2) of those. */
-INLINE void eights_of(vf sums[AT_ONCE], const gathered *g, const float *panel, size_t l, size_t rows, size_t N) {
-    vf other[AT_ONCE];
-    fours_of(sums, g, panel, l, rows, N);
-    fours_of(other, g, panel, l + 2, rows, N);
-#pragma GCC unroll 4
-    for (size_t i = 0; i < rows; i++) sums[i] += other[i];
-}
-
-/* The dot products of `rows` (a constant where this is inlined) vectors x with VL keys, one per lane: the partial sums
- * of a dot product and their tree, in an order that needs few registers. */
-INLINE void dots_with_keys(const gathered *g, size_t at, const float *panel, size_t rows, size_t N) {
-    vf sums[AT_ONCE], other[AT_ONCE];
-    eights_of(sums, g, panel, 0, rows, N);
-    eights_of(other, g, panel, 1, rows, N);
-#pragma GCC unroll 4
-    for (size_t i = 0; i < rows; i++) store(g->out[i] + at, sums[i] + other[i]);
-}
-
-INLINE void dots_with_block(const gathered *g, const float *panels, size_t first_key, size_t width, size_t rows,
-                            size_t N) {
-    for (size_t j = 0; j < width; j += VL) {
-        const size_t key = first_key + j;
-        dots_with_keys(g, j, panels + key / SF_PANEL * N * SF_PANEL + key % SF_PANEL, rows, N);
-    }
-}
-
 /* out[place] = x[query] . row of every key of its block. */
-INLINE void dots_of_tile(float *out /* [T,K] */, const float *x, size_t x_row, const blocked_head *b,
-                         const uint32_t *first, const uint32_t *places, size_t N) {
+static void take_dots(float *out /* [T,K] */, const float *x, size_t x_row, const blocked_head *b,
+                      const uint32_t *first, const uint32_t *places) {
     for (size_t block = 0; block < b->count; block++)
-        for (size_t at = first[block], next; at < first[block + 1]; at = next) {
-            const size_t rows = first[block + 1] - at >= AT_ONCE ? AT_ONCE : 1;
+        for (size_t at = first[block], rows; at < first[block + 1]; at += rows) {
             gathered g = {{NULL}, {NULL}};
+            rows = sf_smaller(first[block + 1] - at, AT_ONCE);
             for (size_t i = 0; i < rows; i++) {
                 g.x[i] = x + places[at + i] / b->m * x_row;
                 g.out[i] = out + places[at + i] * b->width; /* place * width = query * K + n * width */
             }
-            if (rows == AT_ONCE)
-                dots_with_block(&g, b->panels, block * b->width, b->width, AT_ONCE, N);
-            else
-                dots_with_block(&g, b->panels, block * b->width, b->width, 1, N);
-            next = at + rows;
+            for (size_t j = 0, keys; j < b->width; j += keys) {
+                const size_t key = block * b->width + j;
+                keys = sf_smaller(SF_PANEL - key % SF_PANEL, b->width - j);
+                dots_with_panel(&g, j, keys, b->panels + key / SF_PANEL * b->Dp * SF_PANEL + key % SF_PANEL, rows,
+                                b->Dp);
+            }
         }
-}
-
-static void take_dots(float *out, const float *x, size_t x_row, const blocked_head *b, const uint32_t *first,
-                      const uint32_t *places) {
-    if (b->Dp == COMMON_N)
-        dots_of_tile(out, x, x_row, b, first, places, COMMON_N);
-    else
-        dots_of_tile(out, x, x_row, b, first, places, b->Dp);
-}
-
-/* out += the sum over keys of factors * rows, `vectors` columns wide; rows and vectors are constants where this is
- * inlined. */
-INLINE void mix_block(const gathered *g, const float *keys, size_t stride, size_t count, const bool more[AT_ONCE],
-                      size_t rows, size_t vectors) {
-    vf sums[AT_ONCE][TILE_VECTORS];
-    for (size_t i = 0; i < rows; i++)
-        for (size_t v = 0; v < vectors; v++) sums[i][v] = more[i] ? load(g->out[i] + v * VL) : splat(0.0F);
-    for (size_t j = 0; j < count; j++) {
-        vf row[TILE_VECTORS];
-        for (size_t v = 0; v < vectors; v++) row[v] = load(keys + j * stride + v * VL);
-        for (size_t i = 0; i < rows; i++)
-            for (size_t v = 0; v < vectors; v++) sums[i][v] = multiply_add(splat(g->x[i][j]), row[v], sums[i][v]);
-    }
-    for (size_t i = 0; i < rows; i++)
-        for (size_t v = 0; v < vectors; v++) store(g->out[i] + v * VL, sums[i][v]);
-}
-
-INLINE void mix_columns_of(gathered g, const float *keys, size_t stride, size_t count, const bool more[AT_ONCE],
-                           size_t rows, size_t N) {
-    const size_t columns = (size_t)TILE_VECTORS * VL;
-    size_t c = 0;
-    for (; c + columns <= N; c += columns) {
-        mix_block(&g, keys + c, stride, count, more, rows, TILE_VECTORS);
-        for (size_t i = 0; i < rows; i++) g.out[i] += columns;
-    }
-    for (; c < N; c += VL) {
-        mix_block(&g, keys + c, stride, count, more, rows, 1);
-        for (size_t i = 0; i < rows; i++) g.out[i] += VL;
-    }
 }
 
 /* out[query] = the sum over kept keys of factors * rows of keys or values. */
 static void mix_tile(float *out, size_t out_row, const float *factors /* [T,K] */, const float *keys,
-                     const blocked_head *b, const uint32_t *first, const uint32_t *places) {
-    for (size_t block = 0; block < b->count; block++) {
-        const float *rows_of_block = keys + block * b->width * b->head->stride;
-        const size_t count = keys_in(b, (uint32_t)block);
-        for (size_t at = first[block], next; at < first[block + 1]; at = next) {
-            const size_t rows = first[block + 1] - at >= AT_ONCE ? AT_ONCE : 1;
+                     const blocked_head *b, size_t query, size_t queries, const uint32_t *first,
+                     const uint32_t *places) {
+    for (size_t i = query; i < query + queries; i++) clear_row(out + i * out_row, b->Dp);
+    for (size_t block = 0; block < b->count; block++)
+        for (size_t at = first[block], rows; at < first[block + 1]; at += rows) {
             gathered g = {{NULL}, {NULL}};
-            bool more[AT_ONCE] = {false};
+            rows = sf_smaller(first[block + 1] - at, AT_ONCE);
             for (size_t i = 0; i < rows; i++) {
                 g.x[i] = factors + places[at + i] * b->width;
                 g.out[i] = out + places[at + i] / b->m * out_row;
-                more[i] = places[at + i] % b->m > 0;
             }
-            if (rows == AT_ONCE)
-                mix_columns_of(g, rows_of_block, b->head->stride, count, more, AT_ONCE, b->Dp);
-            else
-                mix_columns_of(g, rows_of_block, b->head->stride, count, more, 1, b->Dp);
-            next = at + rows;
+            mix_gathered(&g, keys, b->head->stride, b->head->job->plan->every + block * b->width,
+                         keys_in(b, (uint32_t)block), rows, b->Dp);
         }
-    }
 }
 
 static void choose(const blocked_head *b, size_t query) {
@@ -250,7 +141,7 @@ static void forward_tiles(sf_offer *offer, const sf_workspace *mine) {
         sort_by_block(my->first, my->places, b, query, queries);
         take_dots(b->weights, head->q, head->stride, b, my->first, my->places);
         for (size_t i = query; i < query + queries; i++) weigh(b, i, mine->rowwise.keys);
-        mix_tile(head->context, head->context_stride, b->dropped, head->v, b, my->first, my->places);
+        mix_tile(head->context, head->context_stride, b->dropped, head->v, b, query, queries, my->first, my->places);
     }
 }
 
@@ -292,7 +183,7 @@ static void queries_backward(sf_offer *offer, const sf_workspace *mine) {
         sort_by_block(my->first, my->places, b, query, queries);
         take_dots(b->slopes, head->dcontext, head->context_stride, b, my->first, my->places);
         for (size_t i = query; i < query + queries; i++) weigh_backward(b, i);
-        mix_tile(head->dq, head->stride, b->slopes, head->k, b, my->first, my->places);
+        mix_tile(head->dq, head->stride, b->slopes, head->k, b, query, queries, my->first, my->places);
     }
 }
 

@@ -7,6 +7,7 @@
  * its turn, so that queries are added in ascending order whoever computes them. */
 #include <assert.h>
 
+#include "attention/groups.h"
 #include "base/sizes.h"
 #include "kernels/cpu/kept_row.h"
 
@@ -122,13 +123,37 @@ void sf_row_score(sf_row *row, const sf_head *head) {
     if (row->all == NULL) score_rows(row, 1, head);
 }
 
+enum { DRAWN_WORDS = (65536 + 1024) / 64 + 1 }; /* a bit for every position there may be */
+
+/* The factors of some keys of a query; `kept`: bits of all keys, NULL: not drawn. */
+static void take_factors(float *factors, const uint64_t *kept, const sf_head *head, size_t query, const uint32_t *keys,
+                         size_t count) {
+    const sf_drop_mask mask = head->drop.mask;
+    const float scale = mask.scale;
+    if (kept == NULL)
+        sf_keep_factors_of_row(factors, mask, &head->drop.index, head->job->plan->model->shape.T, keys, count, query);
+    for (size_t n = 0; n < count && kept != NULL; n++)
+        factors[n] = kept[keys[n] / 64] >> keys[n] % 64 & 1 ? scale : 0.0F;
+}
+
 void sf_row_factors(sf_row *row, const sf_head *head) {
+    enum { SPARSE = 8 }; /* one key listed of so many, from which on each is drawn by itself */
+    const size_t T = head->job->plan->model->shape.T, listed = sf_row_listed(row);
+    const size_t before = row->adds_own ? row->own : listed;
+    const uint32_t own = (uint32_t)row->query;
+    uint64_t bits[DRAWN_WORDS], *kept = NULL;
     if (head->drop.mask.threshold == 0) {
         row->factors = NULL;
         return;
     }
-    sf_keep_factors_of_row(row->factors, head->drop.mask, &head->drop.index, head->job->plan->model->shape.T, row->keys,
-                           row->count, row->query);
+    if (row->count * SPARSE >= T) {
+        kept = bits;
+        sf_rows_draw(kept, head->drop.mask, &head->drop.index, row->query, 1, T);
+    }
+    take_factors(row->factors, kept, head, row->query, row->keys, before);
+    if (!row->adds_own) return;
+    take_factors(row->factors + before, kept, head, row->query, &own, 1);
+    take_factors(row->factors + before + 1, kept, head, row->query, row->keys + before, listed - before);
 }
 
 static bool is_softmax(const sf_head *head) {
@@ -154,9 +179,9 @@ static const float *raw_row(const sf_head *head, size_t i) {
     return plan->scores_all ? head->job->work->tile + i * plan->rows.Tp : NULL;
 }
 
-static sf_row row_at(const sf_head *head, size_t query, size_t place) {
+/* A row whose lists begin at a place of the worker's. */
+static sf_row row_at(const sf_head *head, size_t query, size_t at) {
     const sf_row_space *space = space_of(head);
-    const size_t at = place * sf_list_row(head->job->plan->model->shape.T);
     return (sf_row){.query = query,
                     .keys = space->keys + at,
                     .scores = space->scores + at,
@@ -167,14 +192,59 @@ static sf_row row_at(const sf_head *head, size_t query, size_t place) {
                     .exact = space->exact + at};
 }
 
+/* The lists of the head's queries, one after the other. False: told to stop. */
+static bool list_each(sf_row *rows, const sf_head *head) {
+    const bool straight = attention_of(head)->straight_through; /* slopes of all keys, later */
+    for (size_t i = 0, at = 0; i < head->queries; i++) {
+        if (sf_stop_asked(head->job->stop)) return false;
+        rows[i] = row_at(head, head->first_query + i, at);
+        sf_row_select(&rows[i], head, raw_row(head, i));
+        at += sf_list_row(straight ? head->job->plan->model->shape.T : rows[i].count);
+    }
+    return true;
+}
+
+static size_t keys_before(const sf_row *row, size_t key) {
+    size_t low = 0, high = row->count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (row->keys[middle] < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The same, group by group. */
+static bool list_groups(sf_row *rows, const sf_head *head) {
+    if (sf_stop_asked(head->job->stop)) return false; /* the selection may not be prepared */
+    const sf_query_groups groups = sf_attention_groups(attention_of(head), head->state);
+    for (size_t next = 0, i = 0, at = 0; i < head->queries; next++) {
+        const size_t query = groups.order[next];
+        if (query < head->first_query || query >= head->first_query + head->queries) continue;
+        sf_row *row = &rows[i], *before = i > 0 ? row - 1 : NULL;
+        *row = row_at(head, query, at);
+        if (before != NULL && groups.of_query[before->query] == groups.of_query[query]) {
+            row->keys = before->keys;
+            row->count = sf_row_listed(before);
+        } else {
+            row->count = sf_attention_keep_group(row->keys, attention_of(head), head->state, query);
+        }
+        row->own = keys_before(row, query);
+        row->adds_own = sf_attention_adds_own(attention_of(head), row->count) &&
+                        (row->own == row->count || row->keys[row->own] != query);
+        row->count += row->adds_own;
+        at += sf_list_row(row->count);
+        i++;
+    }
+    return true;
+}
+
 /* Lists, weights and dropout of the head's queries, at most sf_list_tile. False: told to stop. */
 static bool weigh_tile(sf_row *rows, const sf_head *head, sf_right keys_t) {
     if (head->job->plan->scores_all) sf_score_tile(head, keys_t, head->first_query, head->queries);
-    for (size_t i = 0; i < head->queries; i++) {
-        if (sf_stop_asked(head->job->stop)) return false;
-        rows[i] = row_at(head, head->first_query + i, i);
-        sf_row_select(&rows[i], head, raw_row(head, i));
-    }
+    if (!(head->job->plan->grouped ? list_groups(rows, head) : list_each(rows, head))) return false;
     if (!head->job->plan->scores_all) score_rows(rows, head->queries, head);
     for (size_t i = 0; i < head->queries; i++) {
         if (sf_stop_asked(head->job->stop)) return false;

@@ -39,22 +39,41 @@ INLINE void mix(float *out, const float *rows, size_t stride, const uint32_t *ke
     mix_more(out, rows, stride, keys, factors, count, false, N);
 }
 
+/* Those of x with QUADS rows, four apart, as far as quads_of() goes. */
+INLINE vf quads_of_dots(const vf held[HELD], const float *x, const float *rows, size_t stride, const uint32_t *keys,
+                        size_t N) {
+    lane_sums sums[QUADS] = {0};
+    for (size_t c = 0; c < N; c += SUM_LANES)
+        for (size_t v = 0; v < SUM_VECTORS; v++)
+            for (size_t i = 0; i < QUADS; i++) {
+                const size_t at = c + v * VL;
+                const vf row = load(rows + keys[4 * i] * stride + at);
+                sums[i].at[v] = multiply_add(held_or_loaded(held, x, at, N), row, sums[i].at[v]);
+            }
+    return quads_of(sums);
+}
+
+INLINE vf dots_of_many(const vf held[HELD], const float *x, const float *rows, size_t stride, const uint32_t keys[VL],
+                       size_t N) {
+    vf quads[4];
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; i++) quads[i] = quads_of_dots(held, x, rows, stride, keys + i, N);
+    return totals_of_quads(quads);
+}
+
 /* The dot products of x with rows[keys[n]]. */
 INLINE void dots_of(float *dots /* [count] */, const float *x, const float *rows, size_t stride, const uint32_t *keys,
                     size_t count, size_t N) {
+    enum { FEW = VL / 4 }; /* that take less time one by one */
     vf held[HELD];
     hold(held, x, N);
     size_t n = 0;
-    for (; n + 4 <= count; n += 4) {
-        lane_sums sums[4] = {0};
-        for (size_t c = 0; c < N; c += SUM_LANES)
-            for (size_t v = 0; v < SUM_VECTORS; v++)
-                for (size_t i = 0; i < 4; i++) {
-                    const size_t at = c + v * VL;
-                    const vf row = load(rows + keys[n + i] * stride + at);
-                    sums[i].at[v] = multiply_add(held_or_loaded(held, x, at, N), row, sums[i].at[v]);
-                }
-        totals_of_four(dots + n, sums);
+    for (; n + VL <= count; n += VL) store(dots + n, dots_of_many(held, x, rows, stride, keys + n, N));
+    if (count - n > FEW) {
+        uint32_t rest[VL];
+        for (size_t i = 0; i < VL; i++) rest[i] = keys[n + i < count ? n + i : n];
+        store_first(dots + n, dots_of_many(held, x, rows, stride, rest, N), count - n);
+        return;
     }
     for (; n < count; n++) dots[n] = dot(x, rows + keys[n] * stride, N);
 }

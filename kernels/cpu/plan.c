@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "attention/groups.h"
 #include "attention/room.h"
 #include "base/elementary.h"
 #include "base/sizes.h"
@@ -57,6 +58,8 @@ static void choose_kernel(sf_cpu_plan *plan, const sf_attention *attention, size
     plan->scores_all =
         !plan->dense && ((sf_attention_selects_by(attention) & SF_BY_SCORE) != 0 || attention->straight_through ||
                          (sf_attention_keeps_visible(attention) && (plan->rowwise || plan->matrix)));
+    plan->grouped = plan->rowwise && !plan->scores_all && sf_attention_has_groups(attention) &&
+                    sf_attention_score_steps(attention) == 0;
 }
 
 /* Whether the kernel of blocktopk computes a mechanism: it stores the weights of the kept keys, so those must be few,
@@ -244,8 +247,9 @@ void sf_lay_out_attention(sf_workspace *w, sf_arena *arena, const sf_cpu_plan *p
     const sf_shape *s = &plan->model->shape;
     const size_t R = plan->group * s->T, Dp = plan->rows.Dp, Tp = plan->rows.Tp;
     const bool by_score = plan->scores_all;
-    TAKE(w->keys_t, plan->dense || by_score || plan->block_m > 0 ? Dp * ((s->T + 63) / 64 * 64) : 0);
-    TAKE(w->values_t, plan->dense ? Dp * ((s->T + 63) / 64 * 64) : 0);
+    const size_t panels = (s->T + SF_PANEL - 1) / SF_PANEL * SF_PANEL;
+    TAKE(w->keys_t, plan->dense || by_score || plan->block_m > 0 ? Dp * panels : plan->grouped ? Dp * SF_PANEL : 0);
+    TAKE(w->values_t, plan->dense ? Dp * panels : 0);
     TAKE(w->tile, SF_QUERY_TILE * (plan->dense ? SF_KEY_TILE : by_score ? Tp : 0));
     TAKE(w->dtile, plan->dense ? (size_t)SF_QUERY_TILE * SF_KEY_TILE : 0);
     size_t (*const prepared_size)(size_t K, size_t N) = plan->kernels->prepared_size;

@@ -18,7 +18,7 @@ enum {
     SF_GROUP_ROWS =
         128, /* a group is as many sequences as fit in these rows, at least one; layers take as many at a time */
     SF_FAST_TOPK_MOST = 32, /* larger k go through the generic selection */
-    SF_LIST_TILE = 256      /* most queries of the rowwise kernel whose lists of kept keys are held at once */
+    SF_LIST_TILE = 512      /* most queries of the rowwise kernel whose lists of kept keys are held at once */
 };
 
 typedef struct sf_rows { /* padded widths and rows of the model */
@@ -65,6 +65,7 @@ struct sf_cpu_plan {
     bool dense;                   /* every key kept under softmax: the dense kernel */
     bool rowwise;                 /* any number of keys kept: rows are computed again in the backward pass */
     size_t block_width, block_m;  /* of blocktopk where its own kernel computes it; 0 elsewhere */
+    bool grouped;                 /* the rowwise kernel computes queries that keep the same keys together */
     bool matrix;                  /* a weighting over the whole matrix */
     bool joint;                   /* a part is called once for all sequences of a batch: joint passes */
     bool scores_all;              /* queries are scored with all keys, a tile at a time; not set for the dense kernel */
@@ -134,11 +135,13 @@ typedef struct sf_row_space { /* a tile of queries of the rowwise kernel, or one
     atomic_size_t *turns;              /* [parts]: as those of the workspace */
 } sf_row_space;
 
-/* Queries of a part of the rowwise kernel. Many of them read a key from the nearest cache; few need little memory and
- * make enough parts for several workers. */
+/* Queries of a part of the rowwise kernel. Many of them read a key from the nearest cache, and more of them share a
+ * list; few need little memory and make enough parts for several workers. */
 static inline size_t sf_list_tile(const sf_cpu_plan *plan, size_t T) {
-    enum { LEAST = 32, PARTS = 16, MOST_KEPT = 1 << 20 };
-    const size_t most = plan->scores_all ? SF_QUERY_TILE : SF_LIST_TILE;
+    enum { LEAST = 32, PARTS = 16, MOST_KEPT = 1 << 20, GROUPED_PARTS = 8, MOST_KEPT_GROUPED = 1 << 22 };
+    if (plan->grouped)
+        return sf_larger(LEAST, sf_smaller(SF_LIST_TILE, sf_smaller(T / GROUPED_PARTS, MOST_KEPT_GROUPED / T)));
+    const size_t most = plan->scores_all ? SF_QUERY_TILE : SF_LIST_TILE / 2;
     return sf_larger(LEAST, sf_smaller(most, sf_smaller(T / PARTS, MOST_KEPT / T)));
 }
 

@@ -183,9 +183,35 @@ INLINE float total_of(lane_sums sums) {
     return two[0] + two[1];
 }
 
-/* Four such sums at once: fewer steps each, and none waits for another. */
-INLINE void totals_of_four(float totals[4], const lane_sums sums[4]) {
-#if defined(__AVX2__)
+/* The lanes of a and b in each part of 128 bits: the first two of both plus the last two, then those at even places
+ * plus those at odd ones. */
+INLINE vf halves_of_quads(vf a, vf b) {
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+           __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+#elif defined(__AVX2__)
+    return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
+           __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+#else
+    return __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
+#endif
+}
+INLINE vf pairs_of_quads(vf a, vf b) {
+#if defined(__AVX512F__)
+    return __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30) +
+           __builtin_shufflevector(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
+#elif defined(__AVX2__)
+    return __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14) +
+           __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
+#else
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#endif
+}
+
+/* VL such sums at once: fewer steps each, and none waits for another. In two calls: the first half of the tree of VL /
+ * 4 sums; then the rest of it, of all. Sum 4 * n + i is the n-th of the i-th first call. */
+enum { QUADS = VL / 4 };
+INLINE vf quads_of(const lane_sums sums[QUADS]) {
 #if defined(__AVX512F__)
     vf eights[2]; /* l + (l + 8) of two sums each */
     for (size_t i = 0; i < 2; i++) {
@@ -194,29 +220,18 @@ INLINE void totals_of_four(float totals[4], const lane_sums sums[4]) {
                     __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
     }
     const vf a = eights[0], b = eights[1];
-    const vf fours = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
-                     __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
-    const __m256 first = _mm512_castps512_ps256((__m512)fours), second = _mm512_extractf32x8_ps((__m512)fours, 1);
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+           __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+#elif defined(__AVX2__)
+    const vf a = sums[0].at[0] + sums[0].at[1], b = sums[1].at[0] + sums[1].at[1];
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
+           __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
 #else
-    vf eights[4], fours[2];
-    for (size_t i = 0; i < 4; i++) eights[i] = sums[i].at[0] + sums[i].at[1];
-    for (size_t i = 0; i < 2; i++) {
-        const vf a = eights[2 * i], b = eights[2 * i + 1];
-        fours[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11) +
-                   __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
-    }
-    const __m256 first = (__m256)fours[0], second = (__m256)fours[1];
+    return (sums->at[0] + sums->at[2]) + (sums->at[1] + sums->at[3]);
 #endif
-    /* l + (l + 2), then l + (l + 1), in halves of 128 bits: sums 0, 2 and 1, 3 side by side */
-    const __m256 twos = _mm256_add_ps(_mm256_shuffle_ps(first, second, _MM_SHUFFLE(1, 0, 1, 0)),
-                                      _mm256_shuffle_ps(first, second, _MM_SHUFFLE(3, 2, 3, 2)));
-    const __m256 ones = _mm256_add_ps(twos, _mm256_shuffle_ps(twos, twos, _MM_SHUFFLE(3, 3, 1, 1)));
-    const __m128 even = _mm256_castps256_ps128(ones), odd = _mm256_extractf128_ps(ones, 1);
-    _mm_storeu_ps(totals, _mm_unpacklo_ps(_mm_shuffle_ps(even, even, _MM_SHUFFLE(2, 0, 2, 0)),
-                                          _mm_shuffle_ps(odd, odd, _MM_SHUFFLE(2, 0, 2, 0))));
-#else
-    for (size_t i = 0; i < 4; i++) totals[i] = total_of(sums[i]);
-#endif
+}
+INLINE vf totals_of_quads(const vf quads[4]) {
+    return pairs_of_quads(halves_of_quads(quads[0], quads[1]), halves_of_quads(quads[2], quads[3]));
 }
 
 /* The last steps of that tree, for every lane of eight vectors. */

@@ -136,7 +136,7 @@ static sf_status check_labels(const sf_run_data *data, const char *task, const s
                        task);
     SF_TRY(check_readout(task, each, config));
     if (sf_dataset_label_count(data->training) == 0 || sf_dataset_label_count(data->heldout) == 0)
-        return sf_fail(SF_BAD_INPUT, "the %s data of '%s' has no label at all; at least one is needed",
+        return sf_fail(SF_BAD_INPUT, "the %s data of '%s' has no label at all; write one for at least one token",
                        sf_dataset_label_count(data->training) == 0 ? "training" : "held-out", task);
     return SF_OK;
 }

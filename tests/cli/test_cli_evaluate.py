@@ -96,7 +96,7 @@ class Evaluate(Followup):
         row, = self.ask("evaluate", run, "--count", 5)
         self.assertEqual(row["count"], 5)
         self.assertAlmostEqual(row["accuracy"] * 5 / 100, round(row["accuracy"] * 5 / 100), places=9)
-        self.refuse("evaluate", run, "--lengths", "3,4", mentions=("tsv:", "length 4"))
+        self.refuse("evaluate", run, "--lengths", "3,4", mentions=("data of your own", "length 4", "built-in tasks"))
         self.refuse("evaluate", run, "--count", 9, mentions=("count is 9", "8 held-out sequences"))
         self.refuse(*words, "--swap-sample", 3, mentions=("swap-sample", "your own data"))
 

@@ -150,8 +150,8 @@ class Readouts(StoreCase):
         self.refused("train", "even-pairs", "--readout", "cls", "--causal", *SMALL, mentions=["readout", "cls"])
         without = self.write("without.tsv", "tokens\tlabel\n1 2\t- -\n1 2\t- -\n")
         some = self.write("some.tsv", "tokens\tlabel\n1 2\t- 1\n1 2\t- -\n")
-        self.refused("train", f"tsv:{some},{without}", "--readout", "each", mentions=["without.tsv", "has a label"])
-        self.refused("train", f"tsv:{without},{some}", "--readout", "each", mentions=["without.tsv", "has a label"])
+        self.refused("train", f"tsv:{some},{without}", "--readout", "each", mentions=["without.tsv", "no label at all"])
+        self.refused("train", f"tsv:{without},{some}", "--readout", "each", mentions=["some.tsv:2", "not in the training rows"])
 
 
 if __name__ == "__main__":

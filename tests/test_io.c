@@ -443,7 +443,8 @@ static void refuses_endless_lines(void **state) {
     assert_int_equal(SF_NEW(&text, LONGEST + 4), SF_OK);
     memset(text, 'b', LONGEST + 3);
     check_lines(text, LONGEST, (const char *const[]){text + 3, NULL});
-    memcpy(text, "a\n", 2);
+    text[0] = 'a';
+    text[1] = '\n';
     assert_int_equal(sf_lines_read(&lines, write_bytes("lines", text, LONGEST + 3)), SF_BAD_INPUT);
     assert_non_null(strstr(sf_message(), "lines:2: is a line of more than 16777216 bytes"));
     text[LONGEST + 2] = '\n';

@@ -30,6 +30,8 @@ def lines(period):
 
 
 class DataParallel(RanksCase):
+    interrupted_size = ["--train-count", 400, "--blocks", 3]  # an epoch takes a while
+
     def words(self, *more, store=None, task="even-pairs", attention="full,topk:3", epochs=3):
         return ["train", task, "--attention", attention, *MODEL, "--epochs", epochs, *more, "--store",
                 store or self.store]
@@ -131,7 +133,7 @@ class DataParallel(RanksCase):
 
     def interrupted(self, hurt, ranks=3):
         """Interrupts runs that would never end, and completes them with another number of ranks."""
-        size = ["--train-count", 400, "--batch", 10, "--checkpoint-seconds", 0, "--quiet", "--blocks", 3]
+        size = [*self.interrupted_size, "--batch", 10, "--checkpoint-seconds", 0, "--quiet"]
         results = []
         for attention in ("full", "topk:3", "full"):
             before = self.rows()
@@ -190,7 +192,7 @@ class DataParallel(RanksCase):
         return [row["status"] for row in read_json(result.out)] if result.code == 0 and result.out else []
 
     def test_a_rank_that_hangs(self):
-        size = ["--train-count", 400, "--batch", 10, "--checkpoint-seconds", 0, "--quiet", "--blocks", 3]
+        size = [*self.interrupted_size, "--batch", 10, "--checkpoint-seconds", 0, "--quiet"]
         process = self.start(3, *self.words(*size, "--data-parallel", "--rank-timeout", 3, epochs=ENDLESS, attention="full"))
         self.wait_for(lambda: self.rows() >= 2, process)
         self.kill(2, signal.SIGSTOP)

@@ -32,6 +32,7 @@ SIZES = [(2, ["--train-count", 52, "--batch", 25, "--optimizer", "sgd", "--momen
 class Cuda:
     """Commands for ranks compute on emulated GPUs, others on the CPU. Tests that are None say nothing about GPUs."""
     library = EMULATED, MPIRUN
+    interrupted_size = ["--train-count", 80, "--blocks", 2]  # emulated GPUs are slow
     test_threads_and_bf16 = test_every_readout = test_one_process_alone = test_own_files = test_files_that_differ = None
     test_plugins = test_a_store_that_cannot_be_written = test_stopped_inside_a_long_step = test_bad_input = None
     test_same_bits_of_short_batches = None

@@ -32,7 +32,7 @@ static inline sf_status sf_bytes_add(sf_bytes *bytes, const char *text, size_t l
         SF_TRY(SF_GROW(&bytes->at, bytes->count, 2 * bytes->room + length));
         bytes->room = 2 * bytes->room + length;
     }
-    memcpy(bytes->at + bytes->count, text, length);
+    if (length > 0) memcpy(bytes->at + bytes->count, text, length);
     bytes->count += length;
     return SF_OK;
 }

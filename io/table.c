@@ -81,7 +81,7 @@ static bool ends_line(sf_table *table, int byte) {
 /* What follows the opening quote, up to the closing one. */
 static sf_status read_quoted(sf_table *table) {
     const size_t opened = table->next_line;
-    for (int byte;;) {
+    for (int byte = 0;;) {
         SF_TRY(read_byte(&byte, table));
         if (byte < 0)
             return FAIL(table, opened, "opens a quote that is never closed; close it, or double quotes that are text");
@@ -202,6 +202,7 @@ static sf_status read_object(sf_table *table, int byte) {
 
 /* The first byte of the next line that is not empty. */
 static sf_status skip_empty_lines(int *byte, sf_table *table) {
+    *byte = 0;
     do {
         table->line = table->next_line;
         SF_TRY(read_byte(byte, table));

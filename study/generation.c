@@ -1,5 +1,6 @@
 /* What a causal model of text writes: one token after the other, each drawn from what the model expects after the
  * tokens before it. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/elementary.h"
@@ -144,11 +145,10 @@ static sf_status write_tokens(writing *w, const sf_generation_request *request) 
 static sf_status to_text(char **out, const writing *w) {
     sf_bytes text = {0};
     sf_status status = sf_tokenizer_decode(&text, w->stored.data->own->tokenizer, w->ids.at, w->ids.count);
-    if (status == SF_OK) {
-        *out = malloc(text.count + 1);
-        if (*out == NULL) status = sf_fail(SF_NO_MEMORY, "no memory left for the generated text");
-    }
-    if (status == SF_OK) {
+    *out = status == SF_OK ? malloc(text.count + 1) : NULL;
+    if (status == SF_OK && *out == NULL) status = sf_fail(SF_NO_MEMORY, "no memory left for the generated text");
+    if (*out != NULL) {
+        assert(text.count == 0 || text.at != NULL);
         for (size_t i = 0; i < text.count; i++) {
             const char byte = text.at[i];
             (*out)[i] = (char)(byte == '\0' ? ' ' : byte); /* the text ends with the first zero byte */

@@ -1,5 +1,6 @@
 #include "tasks/text_file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -80,9 +81,10 @@ static sf_status examine(examination *e, FILE *stream, const atomic_int *stop) {
 
 sf_status sf_text_file_examine(sf_text_file *out, const char *path, const sf_text_limits *limits,
                                const atomic_int *stop) {
-    FILE *stream;
+    FILE *stream = NULL;
     *out = (sf_text_file){.path = path, .hash = SF_HASH_START};
     SF_TRY(open_text(&stream, path));
+    assert(stream != NULL);
     examination e = {.file = out, .limits = limits};
     const sf_status status = examine(&e, stream, stop);
     fclose(stream);
@@ -90,9 +92,10 @@ sf_status sf_text_file_examine(sf_text_file *out, const char *path, const sf_tex
 }
 
 sf_status sf_text_file_read(sf_bytes *out, const sf_text_file *file) {
-    FILE *stream;
+    FILE *stream = NULL;
     *out = (sf_bytes){0};
     SF_TRY(open_text(&stream, file->path));
+    assert(stream != NULL);
     sf_status status = SF_NEW(&out->at, file->size);
     if (status == SF_OK) out->room = file->size;
     if (status == SF_OK) out->count = fread(out->at, 1, file->size, stream);

@@ -5,6 +5,8 @@
  * The forward pass saves the chosen blocks and the weights of the kept keys, [T,K] with K = b m: memory linear in T.
  * The backward pass goes through tiles of queries for dq and the gradients of the scores, then through blocks for dk
  * and dv, each of which belongs to one worker. */
+#include <assert.h>
+
 #include "base/sizes.h"
 #include "kernels/cpu/gathered.h"
 
@@ -96,6 +98,7 @@ static void mix_tile(float *out, size_t out_row, const float *factors /* [T,K] *
         for (size_t at = first[block], rows; at < first[block + 1]; at += rows) {
             gathered g = {{NULL}, {NULL}};
             rows = sf_smaller(first[block + 1] - at, AT_ONCE);
+            assert(rows > 0);
             for (size_t i = 0; i < rows; i++) {
                 g.x[i] = factors + places[at + i] * b->width;
                 g.out[i] = out + places[at + i] / b->m * out_row;

@@ -3,6 +3,7 @@
  * it: the arrays of all sequences one after the other. */
 #include "kernels/cuda/raw.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "base/memory.h"
@@ -145,6 +146,7 @@ static sf_status reserve(sf_cuda_raw *raw, size_t N) {
 static sf_cuda_trace trace_of(const sf_cuda_raw *raw, const sf_device_arrays *a, size_t first) {
     const trace_sizes *sizes = &raw->sizes;
     const sf_shape *s = &raw->model.shape;
+    assert(raw->fleet != NULL);
     sf_cuda_trace trace = raw->fleet->members[0].traces[0];
     unsigned char *at = a->trace;
     if (sizes->stats > 0) trace.stats = (float2 *)(void *)at + first * s->H * s->T;

@@ -94,7 +94,10 @@ static bool exists(const char *path) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
     struct ncclComm *comm = calloc(1, sizeof *comm);
-    if (comm == NULL || ranks > MOST_RANKS || config->blocking != 0) return ncclInvalidArgument;
+    if (comm == NULL || ranks > MOST_RANKS || config->blocking != 0) {
+        free(comm);
+        return ncclInvalidArgument;
+    }
     memcpy(comm->place, id.internal, sizeof comm->place);
     comm->rank = rank;
     comm->ranks = ranks;

@@ -2,6 +2,7 @@
  * Without arguments: gradients of one step in tf32 and bf16 against those in f32, at odd shapes; the same fleet twice;
  * a model alone and in a fleet. Exit 1 where an error is too large, or numbers that must be equal differ; 77 without a
  * GPU. */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,7 @@ static void destroy(subject *s) {
 
 static void prepare(sf_cuda_fleet *fleet, size_t place, const subject *s, float lr) {
     const size_t count = s->model.training.count, steps = (count + s->model.batch - 1) / s->model.batch;
+    assert(count > 0 && steps > 0);
     uint32_t *order = malloc(count * sizeof *order);
     sf_cuda_step *rates = malloc(steps * sizeof *rates);
     sf_epoch_order(order, count, s->model.seed, 1);

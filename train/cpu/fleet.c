@@ -1,4 +1,5 @@
 /* Fleets on CPU cores. Models use workspaces in turn; each is large enough for every model. */
+#include <assert.h>
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -347,6 +348,7 @@ static void evaluate_slice(const sf_exchange_slice *mine, const workspace *at, c
                                      begin - before, end - begin, stop);
         return;
     }
+    assert(at != NULL);
     for (size_t first = begin; first < end && !sf_stop_asked(stop); first += now) {
         now = sf_smaller(end - first, SF_EVALUATION_BATCH);
         for (size_t n = 0; n < now; n++) place(at, n, m->member, set->data, sequence_of(set, first - before + n));
